@@ -67,10 +67,10 @@ def test_trees_are_found_below_a_root_and_at_a_root(tmp_path) -> None:
         os.utime(path, ns=(at, at))
     found = tree_stamps(Host(), [str(tmp_path), str(own), str(tmp_path / "nowhere")])
     assert found == [
-        (str(tmp_path / "cuda-11.8"), "-|0:25|-|-|-|-"),
-        (str(tmp_path / "cuda-12.4"), "1:25|-"),
+        (str(tmp_path / "cuda-11.8"), "-|1:25|-|-|-|-"),
+        (str(tmp_path / "cuda-12.4"), "2:25|-"),
         (str(tmp_path / "cuda-13.0"), None),
-        (str(own), "3:12|2:12"),
+        (str(own), "4:12|3:12"),
     ]
 
 
