@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A package index on the loopback, with switchable faults, for tests and benchmarks.
 
-``IndexServer(folder)`` serves the wheels of one or more folders as a simple index (PEP 503) with metadata files (PEP 658), so that
-the real pip resolves against it. Nothing but the standard library.
+``IndexServer(folder)`` serves the wheels of one or more folders as a simple index (PEP 503) with metadata files (PEP 658), so
+that the real pip resolves against it. Nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -28,7 +28,20 @@ from urllib.parse import quote, unquote, urlsplit
 CHUNK = 1 << 20
 LOGIN_PAGE = b"<!DOCTYPE html><html><head><title>Sign in</title></head><body><form action='/login'>Sign in</form></body></html>\n"
 KINDS = frozenset(
-    "status empty silent html cut no_range altered reordered drip wrong_length redirect auth".split()  # see Fault
+    [
+        "status",
+        "empty",
+        "silent",
+        "html",
+        "cut",
+        "no_range",
+        "altered",
+        "reordered",
+        "drip",
+        "wrong_length",
+        "redirect",
+        "auth",
+    ]  # see Fault
 )
 
 
@@ -70,7 +83,7 @@ def normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _digest(path: str, size: int, mtime_ns: int) -> str:
     digest = hashlib.sha256()
     with open(path, "rb") as handle:
@@ -177,8 +190,8 @@ class IndexServer:
                 if normalized(name.split("-")[0]) == normalized(project):
                     meta = hashlib.sha256(wheel_metadata(path)).hexdigest()
                     links.append(
-                        '<a href="/files/%s#sha256=%s" data-core-metadata="sha256=%s" data-dist-info-metadata="sha256=%s">%s</a><br>'
-                        % (quote(name), sha256_of(path), meta, meta, html.escape(name))
+                        '<a href="/files/%s#sha256=%s" data-core-metadata="sha256=%s">%s</a><br>'
+                        % (quote(name), sha256_of(path), meta, html.escape(name))
                     )
             if not links:
                 return None

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Real NVIDIA wheels for tests and benchmarks, kept between runs in a folder that the user can set.
 
-The folder is ``GPUFLEET_TEST_CACHE``, else ``$XDG_CACHE_HOME/gpufleet-tests``, else ``~/.cache/gpufleet-tests``. Wheels come by the
-user's own pip settings. Each has its sha256 beside it, written when it came and checked once a process.
+The folder is ``GPUFLEET_TEST_CACHE``, else ``$XDG_CACHE_HOME/gpufleet-tests``, else ``~/.cache/gpufleet-tests``. Wheels come by
+the user's own pip settings. Each has its sha256 beside it, written when it came and checked once a process.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Call(t.NamedTuple):
 
 
 class Run(t.NamedTuple):
-    """A finished ansible-playbook. ``recap``: host to its counts. ``output`` is stdout and stderr together, as a person sees it."""
+    """A finished ansible-playbook. ``recap``: host to its counts."""
 
     rc: int
     stdout: str
