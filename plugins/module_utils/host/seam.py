@@ -288,9 +288,7 @@ class RootfsHost(Host):
         return self._rootfs + posixpath.normpath("/" + path.lstrip("/"))
 
 
-def resolve_links(
-    path: str, lstat: t.Callable[[str], Entry | None], readlink: t.Callable[[str], str | None]
-) -> Resolved:
+def resolve_links(path: str, lstat: t.Callable[[str], Entry | None], readlink: t.Callable[[str], str | None]) -> Resolved:
     """Resolve ``path`` with the given primitives, which are only asked for paths whose folders hold no links any more."""
     path = posixpath.normpath(path)
     chain = [path]
