@@ -15,7 +15,7 @@ _RANK = {"refuse": 0, "warn": 1, "info": 2}
 
 @dataclass(frozen=True)
 class Finding:
-    """``id`` is stable vocabulary; ``subject`` what it is about ("13.0", "/usr/local/cuda"); ``details`` are values for machines."""
+    """One cause. ``id`` is stable, ``subject`` is what it is about ("13.0", a path), ``details`` are values for machines."""
 
     id: str
     severity: Severity

@@ -103,7 +103,8 @@ class Host:
                 cwd=cwd,
                 env=environ,
                 start_new_session=True,
-                preexec_fn=become if user is not None else None,
+                # Popen's own user= came with Python 3.9. Modules start this from one thread only.
+                preexec_fn=become if user is not None else None,  # noqa: PLW1509
             )
         except (FileNotFoundError, NotADirectoryError):
             return Result("absent", None, "", "")

@@ -33,7 +33,7 @@ def minor(version: str) -> str:
 
 def major(version: str) -> int:
     """ "The first part: "12.4.1" gives 12."""
-    return int(version.split(".")[0])
+    return int(version.split(".", 1)[0])
 
 
 def has_prefix(version: str, prefix: str) -> bool:
