@@ -26,13 +26,13 @@ def key(version: str) -> tuple[int, ...]:
 
 
 def minor(version: str) -> str:
-    """ "The first two parts: "12.4.1" gives "12.4", "12" gives "12.0"."""
+    """The first two parts: "12.4.1" gives "12.4", "12" gives "12.0"."""
     parts = version.split(".")
     return ".".join([*parts, "0"][:2])
 
 
 def major(version: str) -> int:
-    """ "The first part: "12.4.1" gives 12."""
+    """The first part: "12.4.1" gives 12."""
     return int(version.split(".", 1)[0])
 
 
