@@ -1,0 +1,154 @@
+# Copyright (c) 2026 gpufleet.cuda contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A machine made of a recorded case, behind the seam that the product's observation uses."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+import typing as t
+
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Entry, Host, Resolved, Result
+from ansible_collections.gpufleet.cuda.tests.cases import kernel
+from ansible_collections.gpufleet.cuda.tests.cases.answers import Answers
+from ansible_collections.gpufleet.cuda.tests.cases.case import Case, Command
+from ansible_collections.gpufleet.cuda.tests.cases.evidence import DEFAULT_PATH, Evidence, gather, is_program, lay
+from ansible_collections.gpufleet.cuda.tests.cases.tree import Node, Tree
+
+
+class CaseHost(Host):
+    """Files and answers of one machine of a case; nothing of the machine that runs the tests shows through."""
+
+    live = True
+
+    def __init__(self, case: Case) -> None:
+        evidence = gather(case.commands)
+        self._environ = _environ(case.commands)
+        self._tree = lay(evidence, case.files)
+        kernel.lay(self._tree, case)
+        self._lay_programs(case.commands, evidence)
+        self._path = _path(self._environ.get("PATH"), evidence, self._tree, case.commands)
+        self.answers = Answers(case.commands, self._same)
+        #: every command that was asked, for tests
+        self.asked: list[list[str]] = []
+
+    # -- the primitives of the seam -------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        argv: list[str],
+        *,
+        timeout: float = 10.0,
+        env: t.Mapping[str, str] | None = None,
+        cwd: str = "/",
+        user: tuple[int, int] | None = None,
+    ) -> Result:
+        """The recorded answer."""
+        self.asked.append(list(argv))
+        return self.answers.answer(_unwrapped(argv))
+
+    def environ(self, name: str) -> str | None:
+        """The recorded variable; PATH is always there."""
+        return self._path if name == "PATH" else self._environ.get(name)
+
+    def lstat(self, path: str) -> Entry | None:
+        """The entry of the tree."""
+        return self._tree.entry(path)
+
+    def readlink(self, path: str) -> str | None:
+        """The text of a link of the tree."""
+        node = self._tree.node(path)
+        return node.target if node is not None and node.kind == "link" else None
+
+    def listdir(self, path: str) -> list[str]:
+        """Names of the tree."""
+        return self._tree.names(path)
+
+    def resolve(self, path: str) -> Resolved:
+        """Links of the tree, one by one."""
+        return self._tree.resolve(path)
+
+    def open(self, path: str) -> t.BinaryIO | None:
+        """A file of the tree."""
+        found = self._tree.resolve(path).path
+        node = self._tree.node(found) if found is not None else None
+        return io.BytesIO(node.data) if node is not None and node.kind == "file" else None
+
+    # -- what was not said in so many words -----------------------------------------------------------------------------
+
+    def _lay_programs(self, commands: tuple[Command, ...], evidence: Evidence) -> None:
+        """Programs that answered are there: under the path that was asked, else in /usr/bin unless another place is known."""
+        asked = {c.argv[0] for c in commands if c.argv[0].startswith("/") and not c.missing}
+        for path in asked:
+            if self._tree.node(path) is None:
+                self._tree.put(path, Node("file", mode=0o755, size=1 << 20))
+        for command in commands:
+            program = command.argv[0]
+            # A bare word with an error behind it stands for "some call of it" and does not say that it is installed
+            label = len(command.argv) == 1 and command.rc != 0 and program != "nvidia-smi"
+            if "/" in program or command.missing or label or program in _OTHER_MACHINES:
+                continue
+            if not set(_known_places(program, self._tree, evidence)) - asked:
+                self._tree.put("/usr/bin/" + program, Node("file", mode=0o755, size=1 << 20))
+
+    def _same(self, recorded: str, asked: str) -> bool:
+        """Whether a recorded program is the one that is asked: a bare name is what PATH finds first."""
+        if posixpath.basename(recorded) != posixpath.basename(asked):
+            return False
+        return self._program(recorded) == self._program(asked)
+
+    def _program(self, name: str) -> str | None:
+        if not name.startswith("/"):
+            found = self.which(name)
+            return self._tree.resolve(found[0]).path if found else name
+        return self._tree.resolve(name).path or name
+
+
+_OTHER_MACHINES = {"docker", "podman", "ssh", "cd", "echo"}
+
+
+def _known_places(program: str, tree: Tree, evidence: Evidence) -> list[str]:
+    listed = [path for path in evidence.nodes if posixpath.basename(path) == program and is_program(path)]
+    return listed or [path for path in tree.paths() if posixpath.basename(path) == program and is_program(path)]
+
+
+def _unwrapped(argv: list[str]) -> list[str]:
+    """Without the time limit that a caller may put before a command."""
+    rest = list(argv)
+    if rest and posixpath.basename(rest[0]) in ("timeout", "env", "nice"):
+        rest = rest[1:]
+        while rest and (rest[0].startswith("-") or "=" in rest[0] or re.match(r"^\d+[smh]?$", rest[0])):
+            rest = rest[1:]
+    return rest or list(argv)
+
+
+def _environ(commands: tuple[Command, ...]) -> dict[str, str]:
+    """The variables that were printed: printenv NAME, echo $NAME, env."""
+    found: dict[str, str] = {}
+    for command in commands:
+        program, rest = command.argv[0], command.argv[1:]
+        name = re.match(r"^\"?\$\{?(\w+)\}?\"?$", rest[0]) if program == "echo" and len(rest) == 1 else None
+        if program in ("printenv", "env") and not rest:
+            found.update(dict(line.split("=", 1) for line in command.stdout.splitlines() if re.match(r"^\w+=", line)))
+        elif program == "printenv" and len(rest) == 1 and command.rc == 0:
+            found[rest[0]] = command.stdout.rstrip("\n")
+        elif name is not None and command.stdout.strip():
+            found[name[1]] = command.stdout.rstrip("\n")
+    return found
+
+
+def _path(told: str | None, evidence: Evidence, tree: Tree, commands: tuple[Command, ...]) -> str:
+    """PATH: as printed, else the folders in which programs were found, then the usual ones."""
+    folders = (told or "").split(":") if told else []
+    folders = [folder for folder in evidence.path if folder not in folders] + folders
+    if not told:
+        folders += [folder for folder in DEFAULT_PATH if folder not in folders]
+    for name in dict.fromkeys(
+        c.argv[0] for c in commands if not c.missing and c.argv[0] in ("nvcc", "nvidia-smi") and len(c.argv) > 1
+    ):
+        places = [place for place in _known_places(name, tree, evidence) if place not in {c.argv[0] for c in commands}]
+        if len(places) == 1 and not told and not any(tree.node(posixpath.join(f, name)) for f in folders):
+            folders.insert(0, posixpath.dirname(places[0]))
+    return ":".join(folders)
