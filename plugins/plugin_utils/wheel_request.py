@@ -67,7 +67,7 @@ class Resolved:
 
 
 def platform_tags(architecture: str, glibc: str) -> list[str]:
-    """Every tag of a wheel that runs on this glibc, newest first. pip takes a named platform literally, so all of them are named."""
+    """Every tag of a wheel that runs on this glibc, newest first. pip takes a named platform literally, so all are named."""
     major, minor = (int(part) for part in glibc.split(".")[:2])
     oldest = _OLDEST.get(architecture)
     if major != 2 or oldest is None:
@@ -132,8 +132,7 @@ def _artifact(name: str, version: str, info: Mapping[str, Any], size: int | None
     sha256 = (info.get("archive_info") or {}).get("hashes", {}).get("sha256")
     if not sha256:
         raise CudaError(
-            "The package index gives no sha256 for %s. Nothing is laid without a checksum: use an index that has them."
-            % filename,
+            "The package index gives no sha256 for %s, and nothing is laid without one. Use an index that has them." % filename,
             reason="index-without-checksums",
         )
     return {

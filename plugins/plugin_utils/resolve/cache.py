@@ -1,7 +1,7 @@
 # Copyright (c) 2026 gpufleet.cuda contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Answers of the index, kept on the controller so that a fleet asks once: a folder of the user's own, a file and a lock for each."""
+"""Answers of the index, kept on the controller so that a fleet asks once: the user's own folder, a file and a lock each."""
 
 from __future__ import annotations
 

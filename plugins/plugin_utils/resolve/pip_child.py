@@ -49,8 +49,8 @@ def lazy_wheels() -> list[str]:
     try:
         from pip._internal.cli import cmdoptions
 
-        choices = cmdoptions.use_new_feature.keywords.get("choices") or []
-    except (ImportError, AttributeError):
+        choices = getattr(cmdoptions.use_new_feature, "keywords", {}).get("choices") or []
+    except (ImportError, AttributeError):  # another pip than the ones known
         return []
     return ["--use-feature", "fast-deps"] if "fast-deps" in choices else []
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 gpufleet.cuda contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Exact files for requests, resolved by pip with the user's own configuration. Downloads nothing; asks the index once a run and fleet."""
+"""Exact files for requests, resolved by pip with the user's own configuration. Downloads nothing, asks once for a fleet."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.cuda.plugins.plugin_utils.resolve.cache import
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.wheel_request import Resolved, WheelRequest, read_report
 
 Answer = Resolved | IndexFailure
+_ARTIFACT = {"name", "version", "filename", "url", "sha256", "size", "method"}
 _SECONDS = 600
 _PARALLEL = 2
 # Settings of an installation that would make a question fail or answer something else.
