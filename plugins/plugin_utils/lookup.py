@@ -169,9 +169,10 @@ def is_floor_proven(tables: Tables, release: CudnnRelease, build: CudnnBuild) ->
         return True
     for row in tables.cudnn_releases:
         other = row.build_for(build.cuda_major)
-        if other and key(row.version) < key(release.version) and other.cc_confidence != "derived":
-            if key(other.min_compute_capability) >= key(build.min_compute_capability):
-                return True
+        if other is None or other.cc_confidence == "derived" or key(row.version) >= key(release.version):
+            continue
+        if key(other.min_compute_capability) >= key(build.min_compute_capability):
+            return True
     return False
 
 
@@ -194,7 +195,7 @@ def torch_row(tables: Tables, version: str) -> TorchRelease | None:
 def distro_row(tables: Tables, os_id: str, version_id: str) -> Distro | None:
     """The distribution by os-release ID and VERSION_ID."""
     for row in tables.distros:
-        wanted = version_id.split(".")[0] if row.match == "major" else version_id
+        wanted = version_id.split(".", maxsplit=1)[0] if row.match == "major" else version_id
         if os_id in row.ids and wanted == row.version_id:
             return row
     return None

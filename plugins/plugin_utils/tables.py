@@ -1,7 +1,7 @@
 # Copyright (c) 2026 gpufleet.cuda contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Release data: typed rows read once from the JSON files beside this module, each with its source and its confidence.
+"""Release data: typed rows read once from the JSON files in ``data``, each with its source and its confidence.
 
 ``confidence`` is ``verified`` (read from the artifact), ``documented`` (printed by the vendor or project) or ``derived``
 (inferred: such a row warns and never refuses).
@@ -20,12 +20,12 @@ from typing import Any
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import is_dotted
 
-_FOLDER = Path(__file__).with_name("tables")
+_FOLDER = Path(__file__).with_name("data")
 
 
 @dataclass(frozen=True)
 class CudaRelease:
-    """One toolkit release; ``min_driver`` is the driver that NVIDIA pairs with it, ``None`` where only the branch is published."""
+    """One toolkit release; ``min_driver`` is the driver that NVIDIA pairs with it, ``None`` where only a branch is named."""
 
     release: str
     minor: str
