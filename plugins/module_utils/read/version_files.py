@@ -1,0 +1,57 @@
+# Copyright (c) 2026 gpufleet.cuda contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The version files of a toolkit: version.json (11.1 and later) and version.txt (before)."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+
+_RELEASE = re.compile(r"^(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*$")
+_TEXT = re.compile(r"^\s*CUDA (?:SDK )?Version\s+(\d+(?:\.\d+)+)", re.IGNORECASE | re.MULTILINE)
+_DATE_DIGITS = 6
+
+
+class VersionJson(t.NamedTuple):
+    """``release`` is the toolkit's own, ``components`` the version of each part by its key ("cuda_nvcc": "12.4.131")."""
+
+    release: str | None
+    components: dict[str, str]
+
+
+def parse_version_json(text: str) -> VersionJson | None:
+    """None when the text is no such file."""
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(data, dict):
+        return None
+    versions = {}
+    for name, entry in data.items():
+        version = entry.get("version") if isinstance(entry, dict) else None
+        if isinstance(version, str):
+            versions[name] = version
+    if not versions:
+        return None
+    release = versions.pop("cuda", None)
+    return VersionJson(clean_release(release) if release else None, versions)
+
+
+def parse_version_txt(text: str) -> str | None:
+    """ "CUDA Version 10.2.89" -> "10.2.89"."""
+    found = _TEXT.search(text)
+    return clean_release(found.group(1)) if found else None
+
+
+def clean_release(version: str) -> str | None:
+    """A release as it can be compared: a third part that is a date (11.6.20220110) says nothing and is dropped."""
+    found = _RELEASE.match(version.strip())
+    if found is None:
+        return None
+    major, minor, patch = found.groups()
+    if patch is None or len(patch) >= _DATE_DIGITS:
+        return "%s.%s" % (major, minor)
+    return "%s.%s.%s" % (major, minor, patch)
