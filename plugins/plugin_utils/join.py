@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import has_prefix, key, minor
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.raw import Mistakes
-from ansible_collections.gpufleet.cuda.plugins.plugin_utils.requests import ToolkitRequest
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.requests import ToolkitRequest, tree_root
 
 
 def merge_requests(requests: Sequence[ToolkitRequest], mistakes: Mistakes) -> tuple[ToolkitRequest, ...]:
@@ -23,10 +23,14 @@ def merge_requests(requests: Sequence[ToolkitRequest], mistakes: Mistakes) -> tu
             continue
         differing = contradictions(first, request)
         if differing:
-            mistakes.conflict(first.origin, request.origin, "%s/cuda-%s" % tree, differing)
+            mistakes.conflict(first.origin, request.origin, _tree_name(request), differing)
         else:
             merged[tree] = _union(first, request)
     return tuple(merged.values())
+
+
+def _tree_name(request: ToolkitRequest) -> str:
+    return "toolkit %s" % request.version if request.minor is None else tree_root(request.root, request.minor)
 
 
 def contradictions(first: ToolkitRequest, second: ToolkitRequest) -> list[str]:

@@ -63,20 +63,16 @@ class Mistakes:
         for name in sorted((item for item in raw if item not in known), key=str):
             near = difflib.get_close_matches(str(name), known, 2, 0.5)
             remedy = "Did you mean %s?" % listed(prefix + item for item in near)
-            where = prefix + _plain(name) if prefix else subject
-            cause = (
-                "%s is unknown." % (prefix + _plain(name)) if prefix else "%s has the unknown key %s." % (subject, quoted(name))
-            )
-            self.add("unknown-key", where, cause, remedy if near else "Known are %s." % ", ".join(known), key=_plain(name))
+            full = prefix + _plain(name)
+            cause = "%s is unknown." % full if prefix else "%s has the unknown key %s." % (subject, quoted(name))
+            remedy = remedy if near else "Known are %s." % ", ".join(known)
+            self.add("unknown-key", full if prefix else subject, cause, remedy, key=_plain(name))
 
     def not_quoted(self, subject: str, name: str, value: object) -> None:
         """A version that YAML turned into a number: 12.10 arrives as 12.1, which is a real release."""
         text = quoted(value)
-        cause = "%s of %s is the number %s, not a version: YAML drops final zeros, so 12.10 arrives as 12.1." % (
-            name,
-            subject,
-            text,
-        )
+        where = name if name == subject else "%s of %s" % (name, subject)
+        cause = "%s is the number %s, not a version: YAML drops final zeros, so 12.10 arrives as 12.1." % (where, text)
         self.add("version-not-quoted", subject, cause, 'Quote it as it was meant: %s: "%s".' % (name, text), key=name, yaml=text)
 
     def unknown_version(self, subject: str, version: str, known: Sequence[str], *, what: str = "CUDA release") -> None:
@@ -151,9 +147,9 @@ class Reader:
             return ()
         if isinstance(value, str) and value.strip():
             return (value.strip(),)
-        if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-            if all(isinstance(item, str) and item.strip() for item in value):
-                return tuple(item.strip() for item in value)
+        items = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else [None]
+        if all(isinstance(item, str) and item.strip() for item in items):
+            return tuple(item.strip() for item in items)
         self._wrong(name, "a list of texts", "Write a list.", "wrong-type")
         return ()
 

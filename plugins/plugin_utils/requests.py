@@ -128,6 +128,11 @@ def read_project(entry: Mapping[str, Any], origin: str, mistakes: Mistakes) -> P
     return ProjectRequest(path=path, toolkit=toolkit, torch=torch.strip() if torch else None, origin=origin)
 
 
+def tree_root(base: str, cuda_minor: str) -> str:
+    """Where a tree lies: "/usr/local", "12.4" -> "/usr/local/cuda-12.4"."""
+    return "%s/cuda-%s" % (base.rstrip("/"), cuda_minor)
+
+
 def _read_version(reader: Reader, tables: Tables) -> str | None:
     value = reader.raw.get("version")
     if value is None:
