@@ -39,7 +39,7 @@ print(json.dumps({"version": list(sys.version_info[:2]), "failed": failed}))
 
 
 def _python38() -> str | None:
-    """A Python 3.8 that runs: the one that was named, else PATH's (a version manager may leave a dead one there), else pyenv's."""
+    """A Python 3.8 that runs: the one that was named, else of PATH (if it is no dead shim), else of pyenv."""
     told = os.environ.get("GPUFLEET_PYTHON38")
     if told:
         return told
