@@ -209,6 +209,25 @@ class Host:
         """Whether ``path`` leads to something."""
         return self.resolve(path).state == "ok"
 
+    def presence(self, path: str) -> bool | None:
+        """Whether ``path`` leads to something; None when that could not be asked (a recorded machine knows what was recorded)."""
+        try:
+            return self.exists(path)
+        except Unreadable:
+            return None
+
+    def free_bytes(self, path: str) -> int | None:
+        """Room for this user on the file system that holds ``path``, or would hold it; None when that could not be asked."""
+        resolved = self.resolve(path).path
+        while resolved is None:
+            path = posixpath.dirname(path)
+            resolved = self.resolve(path).path
+        try:
+            found = os.statvfs(self._outside(resolved))
+        except OSError:
+            return None
+        return found.f_bavail * found.f_frsize
+
     def is_dir(self, path: str) -> bool:
         """Whether ``path`` leads to a folder."""
         entry = self.stat(path)
@@ -264,6 +283,10 @@ class RootfsHost(Host):
 
     def environ(self, name: str) -> str | None:
         """An image has no session."""
+        return None
+
+    def free_bytes(self, path: str) -> int | None:
+        """The room around a mounted image is not the room of the machine that will run it."""
         return None
 
     def lstat(self, path: str) -> Entry | None:
