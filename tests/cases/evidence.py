@@ -24,6 +24,8 @@ _FILE_NAME = re.compile(
 )
 _SONAME = re.compile(r"^(?P<stem>.+\.so)(?:\.(?P<version>[\d.]+))?$")
 _PLACEHOLDER = re.compile(r"^\([^()\n]*\)$")
+_FOLDER = re.compile(r"^\((empty )?(directory|folder|dir)\)$")
+_LINK_TO = re.compile(r"^\((?:sym)?link (?:to |-> )(\S+)\)$")
 
 
 @dataclass
@@ -53,7 +55,7 @@ def gather(commands: tuple[Command, ...]) -> Evidence:
 def lay(evidence: Evidence, files: dict[str, str | None]) -> Tree:
     """The file system that the evidence and the recorded ``files`` speak of."""
     tree = Tree()
-    absent = {path for path, text in files.items() if text is None} | evidence.absent
+    absent = told_absent(evidence, files)
     texts = {**evidence.texts, **{path: text for path, text in files.items() if text is not None and path.startswith("/")}}
     for path in sorted(evidence.links, key=lambda one: one.count("/")):
         tree.put(path, Node("link", target=evidence.links[path]))
@@ -68,12 +70,24 @@ def lay(evidence: Evidence, files: dict[str, str | None]) -> Tree:
     return tree
 
 
+def told_absent(evidence: Evidence, files: dict[str, str | None]) -> set[str]:
+    """Paths that are said not to be there."""
+    return {path for path, text in files.items() if text is None} | evidence.absent
+
+
 def is_program(path: str) -> bool:
     """Whether something at ``path`` would be a program."""
     return posixpath.basename(posixpath.dirname(path)) in ("bin", "sbin")
 
 
 def _file(path: str, text: str) -> Node:
+    if _FOLDER.match(text):
+        return Node("dir", mode=0o755)
+    linked = _LINK_TO.match(text)
+    if linked is not None:
+        return Node("link", target=linked[1])
+    if text == "(empty)":
+        return Node("file", size=0)
     size = 1 << 20 if _PLACEHOLDER.match(text) else None
     return Node("file", data=text.encode(), mode=0o755 if is_program(path) else 0o644, size=size)
 
@@ -248,6 +262,12 @@ def _read_cat(command: Command, found: Evidence) -> None:
             found.texts[row[1]] = found.texts.get(row[1], "") + row[2] + "\n"
 
 
+def _read_found(command: Command, found: Evidence) -> None:
+    """What a configuration step says that it found."""
+    for path in re.findall(r"[Ff]ound \w+: \S*?(/\S+\.(?:so|a)(?:\.[\d.]*\d)?)(?=[\s)]|$)", command.stdout):
+        found.bare.add(path)
+
+
 def _read_sums(command: Command, found: Evidence) -> None:
     for line in command.stdout.splitlines():
         path = line.split()[-1] if line.split() else ""
@@ -275,6 +295,8 @@ _READERS: dict[str, Callable[[Command, Evidence], None]] = {
     "tail": _read_cat,
     "grep": _read_cat,
     "egrep": _read_cat,
+    "cmake": _read_found,
+    "configure": _read_found,
     "sha256sum": _read_sums,
     "md5sum": _read_sums,
 }

@@ -11,10 +11,10 @@ import re
 import typing as t
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Entry, Host, Resolved, Result
-from ansible_collections.gpufleet.cuda.tests.cases import kernel
+from ansible_collections.gpufleet.cuda.tests.cases import kernel, untold
 from ansible_collections.gpufleet.cuda.tests.cases.answers import Answers
 from ansible_collections.gpufleet.cuda.tests.cases.case import Case, Command
-from ansible_collections.gpufleet.cuda.tests.cases.evidence import DEFAULT_PATH, Evidence, gather, is_program, lay
+from ansible_collections.gpufleet.cuda.tests.cases.evidence import DEFAULT_PATH, Evidence, gather, is_program, lay, told_absent
 from ansible_collections.gpufleet.cuda.tests.cases.tree import Node, Tree
 
 
@@ -26,7 +26,9 @@ class CaseHost(Host):
     def __init__(self, case: Case) -> None:
         evidence = gather(case.commands)
         self._environ = _environ(case.commands)
+        evidence.bare |= untold.cudnn_libraries(case.files, evidence)
         self._tree = lay(evidence, case.files)
+        untold.complete_toolkits(self._tree, evidence, told_absent(evidence, case.files))
         kernel.lay(self._tree, case)
         self._lay_programs(case.commands, evidence)
         self._path = _path(self._environ.get("PATH"), evidence, self._tree, case.commands)

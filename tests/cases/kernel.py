@@ -35,6 +35,9 @@ def lay(tree: Tree, case: Case) -> None:
         elif program == "mokutil" and "SecureBoot" in command.stdout:
             state = b"\x06\0\0\0" + (b"\x01" if "enabled" in command.stdout else b"\0")
             _file(tree, "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", state)
+    running = re.match(r"Linux version (\S+)", case.files.get("/proc/version") or "")
+    if running is not None:
+        _file(tree, "/proc/sys/kernel/osrelease", (running[1] + "\n").encode())
     if tree.node(_VERSION_FILE) is not None or _module_answered(case):
         tree.put("/sys/module/nvidia", Node("dir", mode=0o755))
 
