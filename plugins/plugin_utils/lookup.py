@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import has_prefix, is_dotted, key, major
-from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import (
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.rows import (
     Architecture,
     CudaRelease,
     CudnnBuild,
@@ -18,10 +18,10 @@ from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import (
     Distro,
     JetsonRelease,
     MinorVersionCompat,
-    Tables,
     TorchRelease,
     WheelToolkit,
 )
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import Tables
 
 _NOISE = re.compile(r"\b(nvidia|geforce|tesla|quadro|graphics|gpu)\b|[^a-z0-9]+")
 

@@ -147,7 +147,7 @@ class Reader:
             return ()
         if isinstance(value, str) and value.strip():
             return (value.strip(),)
-        items = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else [None]
+        items: Sequence[Any] = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else [None]
         if all(isinstance(item, str) and item.strip() for item in items):
             return tuple(item.strip() for item in items)
         self._wrong(name, "a list of texts", "Write a list.", "wrong-type")
