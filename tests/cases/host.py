@@ -26,9 +26,10 @@ class CaseHost(Host):
     def __init__(self, case: Case) -> None:
         evidence = gather(case.commands)
         self._environ = _environ(case.commands)
+        self._absent = told_absent(evidence, case.files)
+        self._listed = evidence.listed
         evidence.bare |= untold.cudnn_libraries(case.files, evidence)
         self._tree = lay(evidence, case.files)
-        untold.complete_toolkits(self._tree, evidence, told_absent(evidence, case.files))
         kernel.lay(self._tree, case)
         self._lay_programs(case.commands, evidence)
         self._path = _path(self._environ.get("PATH"), evidence, self._tree, case.commands)
@@ -78,6 +79,27 @@ class CaseHost(Host):
         node = self._tree.node(found) if found is not None else None
         return io.BytesIO(node.data) if node is not None and node.kind == "file" else None
 
+    def presence(self, path: str) -> bool | None:
+        """Whether it is there; None when the case does not speak of it: a version.json alone does not mean that headers miss."""
+        if self._tree.resolve(path).state == "ok":
+            return True
+        if path in self._absent:
+            return False
+        while True:
+            path = posixpath.dirname(path)
+            if path in self._absent:
+                return False
+            folder = self._tree.resolve(path)
+            if folder.path is not None:
+                # The nearest folder that is there: when it was listed, what it lacks is missing
+                return False if any(self._tree.resolve(one).path == folder.path for one in self._listed) else None
+            if folder.state == "dangling":
+                return False
+
+    def free_bytes(self, path: str) -> int | None:
+        """Not recorded."""
+        return None
+
     # -- what was not said in so many words -----------------------------------------------------------------------------
 
     def _lay_programs(self, commands: tuple[Command, ...], evidence: Evidence) -> None:
@@ -93,7 +115,8 @@ class CaseHost(Host):
             if "/" in program or command.missing or label or program in _OTHER_MACHINES:
                 continue
             if not set(_known_places(program, self._tree, evidence)) - asked:
-                self._tree.put("/usr/bin/" + program, Node("file", mode=0o755, size=1 << 20))
+                folder = untold.compiler_folder(self._tree, asked) if program == "nvcc" else "/usr/bin"
+                self._tree.put(f"{folder}/{program}", Node("file", mode=0o755, size=1 << 20))
 
     def _same(self, recorded: str, asked: str) -> bool:
         """Whether a recorded program is the one that is asked: a bare name is what PATH finds first."""

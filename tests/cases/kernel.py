@@ -18,6 +18,7 @@ _PCI = re.compile(
 )
 _IN_USE = re.compile(r"^\s+Kernel driver in use: (\S+)")
 _VERSION_FILE = "/proc/driver/nvidia/version"
+_MACHINES = {"x86_64", "aarch64", "ppc64le", "i686", "armv7l", "riscv64"}
 # nvidia-smi talked with the module, whatever it complained of then
 _MODULE_ANSWERED = {0, 6, 15, 18, 255}
 
@@ -35,6 +36,7 @@ def lay(tree: Tree, case: Case) -> None:
         elif program == "mokutil" and "SecureBoot" in command.stdout:
             state = b"\x06\0\0\0" + (b"\x01" if "enabled" in command.stdout else b"\0")
             _file(tree, "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", state)
+    _file(tree, "/proc/sys/kernel/arch", (_machine(tree, case) + "\n").encode())
     running = re.match(r"Linux version (\S+)", case.files.get("/proc/version") or "")
     if running is not None:
         _file(tree, "/proc/sys/kernel/osrelease", (running[1] + "\n").encode())
@@ -77,6 +79,17 @@ def _uname(tree: Tree, command: Command) -> None:
         _file(tree, "/proc/sys/kernel/osrelease", (words[0] + "\n").encode())
     elif command.argv[1:] == ("-a",) and len(words) > 2:
         _file(tree, "/proc/sys/kernel/osrelease", (words[2] + "\n").encode())
+
+
+def _machine(tree: Tree, case: Case) -> str:
+    """As uname -m or the driver's own line tells it; a machine of which nothing is said is a common one."""
+    for command in case.commands:
+        if posixpath.basename(command.argv[0]) == "uname" and command.argv[1:] in (("-m",), ("-a",)) and command.stdout.split():
+            return next((w for w in command.stdout.split() if w in _MACHINES), command.stdout.split()[-1])
+    told = re.search(r"\b(x86_64|aarch64|ppc64le)\b", case.files.get(_VERSION_FILE) or "")
+    if told is not None:
+        return told[1]
+    return "aarch64" if case.files.get("/etc/nv_tegra_release") else "x86_64"
 
 
 def _module_answered(case: Case) -> bool:
