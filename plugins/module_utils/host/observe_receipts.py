@@ -1,0 +1,178 @@
+# Copyright (c) 2026 gpufleet.cuda contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cheap check of our own trees: what their receipts say, and whether size and time of programs and libraries still fit.
+
+Nothing is hashed here and no receipt becomes more than the rows that are looked at, since a run that changes nothing pays for
+this on each tree. Verification does the whole of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+import re
+import typing as t
+
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import ADDED, FOLDER, LIMIT, SCHEMA, TREE
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host
+from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
+
+_PROGRAMS = ("bin/", "nvvm/bin/")
+_ID = re.compile(rb'"id": ?"([0-9a-f]{64})"')
+_SHAPE: dict[str, t.Any] = {
+    "id": str,
+    "version": str,
+    "method": str,
+    "components": list,
+    "artifacts": list,
+    "files": list,
+    "links": list,
+    "directories": list,
+}
+
+
+class Receipts(t.NamedTuple):
+    """What lies in a tree: ``tree`` and ``added`` are parsed receipts; ``problem`` says why one of them cannot be believed."""
+
+    tree: dict[str, t.Any] | None
+    added: dict[str, t.Any] | None
+    problem: str | None
+
+
+def read_receipts(host: Host, root: str) -> Receipts:
+    """The receipts of the tree at ``root``, which may have none."""
+    folder = posixpath.join(root, FOLDER)
+    if host.lstat(folder) is None:
+        return Receipts(None, None, None)
+    problem = None
+    found: dict[str, dict[str, t.Any] | None] = {}
+    for name in (TREE, ADDED):
+        try:
+            found[name] = _read(host, posixpath.join(folder, name))
+        except CudaError as exc:
+            found[name] = None
+            problem = str(exc)
+    return Receipts(found[TREE], found[ADDED], problem)
+
+
+def receipt_facts(host: Host, root: str, receipts: Receipts) -> dict[str, t.Any] | None:
+    """What ``cuda_info`` returns as ``receipt`` of a toolkit of ours."""
+    data = receipts.tree
+    if data is None:
+        return None
+    # A cuDNN that was replaced on its own has a receipt of its own, and the tree's no longer speaks of its files.
+    owners = ("toolkit",) if receipts.added is not None else ("toolkit", "cudnn")
+    drift = drift_of(host, root, data, owners)
+    cudnn = cudnn_facts(data["cudnn"], "tree") if data.get("cudnn") else None
+    if receipts.added is not None:
+        cudnn = cudnn_facts(receipts.added.get("cudnn") or {}, "added")
+        drift += drift_of(host, root, receipts.added, ("cudnn",))
+    return {
+        "id": data["id"],
+        "version": data["version"],
+        "method": data["method"],
+        "profile": data.get("profile"),
+        "components": sorted(data["components"]),
+        "artifacts": _artifacts(data["artifacts"]),
+        "cudnn": cudnn,
+        "drift": sorted(drift, key=lambda row: row["path"]),
+        "previous": _previous(host, root),
+    }
+
+
+def added_facts(host: Host, root: str, receipts: Receipts) -> dict[str, t.Any] | None:
+    """What ``cuda_info`` returns as ``added_cudnn`` of a foreign toolkit."""
+    if receipts.added is None or receipts.tree is not None:
+        return None
+    cudnn = cudnn_facts(receipts.added.get("cudnn") or {}, "added")
+    return dict(cudnn, drift=drift_of(host, root, receipts.added, ("cudnn",)))
+
+
+def cudnn_facts(cudnn: dict[str, t.Any], receipt: str) -> dict[str, t.Any]:
+    """The cuDNN of a receipt; ``receipt`` is tree or added."""
+    return {
+        "version": cudnn.get("version"),
+        "full_version": cudnn.get("full_version"),
+        "cuda_major": cudnn.get("cuda_major"),
+        "artifacts": _artifacts(cudnn.get("artifacts") or []),
+        "receipt": receipt,
+    }
+
+
+def drift_of(host: Host, root: str, data: dict[str, t.Any], owners: tuple[str, ...]) -> list[dict[str, str]]:
+    """Programs, libraries and links that are no longer what the receipt says, by path."""
+    drift = []
+    for path, size, _, mtime_ns, _, owner in data["files"]:
+        if owner not in owners or not is_checked(path):
+            continue
+        entry = host.lstat(posixpath.join(root, path))
+        if entry is None:
+            drift.append({"path": path, "what": "missing"})
+        elif entry.kind != "file":
+            drift.append({"path": path, "what": "replaced"})
+        elif entry.size != size or entry.mtime_ns != mtime_ns:
+            drift.append({"path": path, "what": "changed"})
+    for path, target, owner in data["links"]:
+        if owner not in owners:
+            continue
+        whole = posixpath.join(root, path)
+        there = host.readlink(whole)
+        if there is None:
+            drift.append({"path": path, "what": "missing" if host.lstat(whole) is None else "replaced"})
+        elif there != target:
+            drift.append({"path": path, "what": "changed"})
+    return sorted(drift, key=lambda row: row["path"])
+
+
+def is_checked(path: str) -> bool:
+    """Whether size and time of this file are looked at on each run: programs and libraries, not headers and documents."""
+    return path.startswith(_PROGRAMS) or ".so" in path or path.endswith(".a")
+
+
+def leftovers(host: Host, base: str, trees: t.Iterable[str]) -> list[str]:
+    """What killed runs left under ``base`` and in ``trees``: staging folders, journals, a cuDNN that is only half placed."""
+    own = posixpath.join(base, FOLDER)
+    staging = posixpath.join(own, "staging")
+    found = [posixpath.join(staging, name) for name in host.listdir(staging)]
+    journal = posixpath.join(own, "journal.json")
+    if host.lstat(journal) is not None:
+        found.append(journal)
+    for root in trees:
+        path = posixpath.join(root, FOLDER, ADDED)
+        head = host.read_bytes(path, LIMIT) if host.lstat(path) is not None else None
+        if head is not None and b'"state":"placing"' in head:
+            found.append(path)
+    return found
+
+
+def _read(host: Host, path: str) -> dict[str, t.Any] | None:
+    entry = host.lstat(path)
+    if entry is None:
+        return None
+    if entry.kind != "file" or entry.uid not in (0, os.geteuid()) or entry.mode & 0o002:
+        raise CudaError("The receipt %r can be written by others, so it proves nothing." % path, reason="receipt-unreadable")
+    text = host.read_bytes(path, LIMIT) or b""
+    try:
+        data = json.loads(text)
+        sound = data["schema"] == SCHEMA and all(isinstance(data[name], kind) for name, kind in _SHAPE.items())
+        sound = sound and all(len(row) == 6 for row in data["files"]) and all(len(row) == 3 for row in data["links"])
+    except (ValueError, KeyError, TypeError) as exc:
+        raise CudaError("The receipt %r is damaged (%s)." % (path, exc), reason="receipt-unreadable") from exc
+    if not sound:
+        raise CudaError("The receipt %r is of a form that is not known here." % path, reason="receipt-unreadable")
+    return t.cast("dict[str, t.Any]", data)
+
+
+def _artifacts(rows: list[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
+    kept = [{name: row.get(name) for name in ("name", "version", "sha256")} for row in rows if isinstance(row, dict)]
+    return sorted(kept, key=lambda row: (str(row["name"]), str(row["version"])))
+
+
+def _previous(host: Host, root: str) -> str | None:
+    """The id of the tree that this one replaced, read from the head of its receipt."""
+    base, name = posixpath.split(root)
+    head = host.read_bytes(posixpath.join(base, FOLDER, "previous", name, FOLDER, TREE), 512)
+    found = _ID.search(head) if head else None
+    return found.group(1).decode() if found else None

@@ -1,0 +1,87 @@
+# Copyright (c) 2026 gpufleet.cuda contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The package repositories of a host that bring NVIDIA's packages."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import typing as t
+
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host
+from ansible_collections.gpufleet.cuda.plugins.module_utils.read.apt_sources import AptSource, parse_deb822, parse_one_line
+from ansible_collections.gpufleet.cuda.plugins.module_utils.read.yum_repo import parse_yum_repo
+
+_YUM_FOLDERS = (("dnf", "/etc/yum.repos.d"), ("zypper", "/etc/zypp/repos.d"))
+#: kind -> what its address looks like, whatever host serves it (mirrors keep the path).
+_KINDS = (
+    ("container-toolkit", re.compile(r"libnvidia-container|nvidia-docker|nvidia-container")),
+    ("nvidia-ml", re.compile(r"/compute/machine-learning/repos")),
+    ("nvidia", re.compile(r"/compute/cuda/repos")),
+    ("nvidia-local", re.compile(r"^file:/*var/(?:cuda|nvidia|cudnn)[^/]*")),
+    ("jetson", re.compile(r"/jetson(?:/|$)")),
+    ("hpc-sdk", re.compile(r"/hpc-sdk(?:/|$)")),
+    ("third-party-driver", re.compile(r"graphics-drivers|negativo17|rpmfusion|nvidia-drivers?(?:/|$)")),
+    ("nvidia", re.compile(r"/compute/(?:cudnn|nvhpc|tensorrt|cuda)")),
+)
+
+
+def observe_repositories(host: Host) -> list[dict[str, t.Any]]:
+    """What ``cuda_info`` returns as ``repositories``, entries that are switched off included."""
+    rows = [*_apt(host), *_yum(host)]
+    return sorted(rows, key=lambda row: (row["manager"], row["file"], row["uri"], row["suites"]))
+
+
+def repository_kind(uri: str) -> str | None:
+    """Which of NVIDIA's repositories an address is; None for everybody else's."""
+    return next((kind for kind, pattern in _KINDS if pattern.search(uri)), None)
+
+
+def _apt(host: Host) -> t.Iterator[dict[str, t.Any]]:
+    folder = "/etc/apt/sources.list.d"
+    files = ["/etc/apt/sources.list"] + [posixpath.join(folder, name) for name in host.listdir(folder)]
+    for path in files:
+        if path.endswith(".sources"):
+            parse: t.Callable[[str], list[AptSource]] = parse_deb822
+        elif path.endswith(".list"):
+            parse = parse_one_line
+        else:
+            continue
+        for source in parse(host.read_text(path, 1 << 20) or ""):
+            for uri in source.uris if "deb" in source.types else ():
+                kind = repository_kind(uri)
+                if kind is not None:
+                    yield _row("apt", path, kind, uri, source.signed_by, source.suites, enabled=source.enabled)
+
+
+def _yum(host: Host) -> t.Iterator[dict[str, t.Any]]:
+    for manager, folder in _YUM_FOLDERS:
+        for name in host.listdir(folder):
+            if not name.endswith(".repo"):
+                continue
+            path = posixpath.join(folder, name)
+            for repo in parse_yum_repo(host.read_text(path, 1 << 20) or ""):
+                for uri in repo.baseurls or [repo.mirrorlist or ""]:
+                    kind = repository_kind(uri) or repository_kind("/" + repo.id)
+                    if kind is not None:
+                        yield _row(manager, path, kind, uri, next(iter(repo.gpgkeys), None), [repo.id], enabled=repo.enabled)
+
+
+def _row(  # noqa: PLR0917
+    manager: str, file: str, kind: str, uri: str, signed_by: str | None, suites: list[str], *, enabled: bool
+) -> dict[str, t.Any]:
+    return {
+        "manager": manager,
+        "file": file,
+        "kind": kind,
+        "uri": _without_user(uri),
+        "signed_by": signed_by,
+        "suites": suites,
+        "enabled": enabled,
+    }
+
+
+def _without_user(uri: str) -> str:
+    """No secret of an address reaches a result."""
+    return re.sub(r"^([a-z+]+://)[^/@]*@", r"\1", uri)

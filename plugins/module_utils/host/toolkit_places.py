@@ -1,0 +1,180 @@
+# Copyright (c) 2026 gpufleet.cuda contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where toolkits can lie. Each is found once, under its resolved path, with the other names that lead to it."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import typing as t
+
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import FOLDER
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, Unreadable
+
+DEFAULT_BASE = "/usr/local"
+#: Debian spreads its toolkit over /usr and leaves a CUDA_HOME of links in these folders.
+DISTRIBUTION_HOMES = ("/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit")
+TREE_NAME = re.compile(r"^cuda-(\d+(?:\.\d+)*)$")
+_SCRIPT_LIMIT = 4096
+_COMPILER_IN_SCRIPT = re.compile(r"(/[^\s\"']+/bin/nvcc)(?![\w.-])")
+_MINOR = re.compile(r"^\d+\.\d+$")
+_SIGNS = (
+    "bin/nvcc",
+    "version.json",
+    "version.txt",
+    "include/cuda_runtime.h",
+    "include/cuda.h",
+    "lib64/libcudart.so",
+    "targets",
+    FOLDER + "/receipt.json",
+    FOLDER + "/cudnn.json",
+)
+
+
+class Places(t.NamedTuple):
+    """What was found.
+
+    ``roots`` maps a resolved root to its other names, ``compilers`` each nvcc of PATH to the root of its tree. ``broken`` are
+    links with the name of a toolkit that lead nowhere, with why.
+    """
+
+    roots: dict[str, list[str]]
+    compilers: dict[str, str | None]
+    broken: list[dict[str, t.Any]]
+    notes: list[str]
+
+
+def find_toolkits(host: Host, bases: t.Sequence[str], *, default_link: str, nvcc: t.Sequence[str]) -> Places:
+    """Look in the declared bases and the usual places; ``nvcc`` are the compilers that PATH finds."""
+    finder = _Finder(host)
+    for base in dict.fromkeys([*bases, DEFAULT_BASE]):
+        for name in finder.names(base):
+            finder.look_in_base(posixpath.join(base, name), name)
+    for name in finder.names("/opt"):
+        if name == "cuda" or name.startswith("cuda-"):
+            finder.look(posixpath.join("/opt", name))
+    finder.look(default_link)
+    finder.look_in_hpc_sdk()
+    for path in nvcc:
+        finder.look_behind_nvcc(path)
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        value = host.environ(name)
+        if value and value.startswith("/") and ":" not in value:
+            finder.look(value)
+    finder.look_in_distribution()
+    return finder.places()
+
+
+class _Finder:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._roots: dict[str, set[str]] = {}
+        self._compilers: dict[str, str | None] = {}
+        self._broken: dict[str, dict[str, t.Any]] = {}
+        self._notes: list[str] = []
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            return self._host.listdir(folder)
+        except Unreadable as exc:
+            self._notes.append(str(exc))
+            return []
+
+    def look_in_base(self, path: str, name: str) -> None:
+        """A name in a base: those that toolkits go by, and whatever has a receipt of ours."""
+        if name == "cuda" or name.startswith("cuda-") or self._exists(posixpath.join(path, FOLDER)):
+            self.look(path)
+
+    def look(self, path: str) -> None:
+        """A path that may be a toolkit or lead to one."""
+        path = posixpath.normpath(path)
+        try:
+            entry = self._host.lstat(path)
+            resolved = self._host.resolve(path)
+        except Unreadable as exc:
+            self._notes.append(str(exc))
+            return
+        if resolved.path is None:
+            if entry is not None and entry.kind == "link":
+                self._broken[path] = {"path": path, "state": resolved.state, "chain": resolved.chain}
+            return
+        if self._is_toolkit(resolved.path, posixpath.basename(path)):
+            self._add(resolved.path, path)
+
+    def look_in_hpc_sdk(self) -> None:
+        """NVIDIA's HPC SDK: Linux_<arch>/<release>/cuda/<minor>, several of each."""
+        sdk = "/opt/nvidia/hpc_sdk"
+        for platform in self.names(sdk):
+            if platform.startswith("Linux_"):
+                for release in self.names(posixpath.join(sdk, platform)):
+                    folder = posixpath.join(sdk, platform, release, "cuda")
+                    for name in self.names(folder):
+                        if _MINOR.match(name):
+                            self.look(posixpath.join(folder, name))
+
+    def look_behind_nvcc(self, path: str) -> None:
+        """The tree of a compiler that PATH finds: links are resolved and wrapper scripts followed before going up from it."""
+        self._compilers[path] = None
+        try:
+            real = self._compiler(path)
+        except Unreadable as exc:
+            self._notes.append(str(exc))
+            return
+        folder, name = posixpath.split(real or "")
+        root = posixpath.dirname(folder)
+        # The HPC SDK's wrapper chooses among its trees, and a program of another name (ccache) is no compiler.
+        if name == "nvcc" and posixpath.basename(folder) == "bin" and posixpath.basename(root) != "compilers":
+            self._compilers[path] = root
+            self._add(root, root)
+
+    def _compiler(self, path: str) -> str | None:
+        real = self._host.resolve(path).path
+        if real is None:
+            return None
+        head = self._host.read_bytes(real, _SCRIPT_LIMIT) or b""
+        if not head.startswith(b"#!"):
+            return real
+        for goal in _COMPILER_IN_SCRIPT.findall(head.decode("utf-8", "replace")):
+            behind = self._host.resolve(goal).path
+            if behind is not None and behind != real:
+                return behind
+        return real if real == "/usr/bin/nvcc" else None
+
+    def look_in_distribution(self) -> None:
+        """A distribution's toolkit has /usr as its root when its nvcc is there; its CUDA_HOME of links is then another name."""
+        if self._exists("/usr/bin/nvcc"):
+            self.look_behind_nvcc("/usr/bin/nvcc")
+        for home in DISTRIBUTION_HOMES:
+            self.look(home)
+        if not self._exists("/usr/bin/nvcc"):
+            return
+        homes = [home for home in DISTRIBUTION_HOMES if home in self._roots]
+        behind = self._compilers["/usr/bin/nvcc"]
+        if behind == "/usr" or behind in homes:
+            self._add("/usr", "/usr")
+            for home in homes:
+                self._roots["/usr"] |= {home, *self._roots.pop(home)}
+            self._compilers = {path: "/usr" if root in homes else root for path, root in self._compilers.items()}
+
+    def places(self) -> Places:
+        """What was found, in order."""
+        roots = {root: sorted(names - {root}) for root, names in sorted(self._roots.items())}
+        return Places(roots, self._compilers, [self._broken[path] for path in sorted(self._broken)], self._notes)
+
+    def _add(self, root: str, name: str) -> None:
+        self._roots.setdefault(root, set()).add(name)
+
+    def _exists(self, path: str) -> bool:
+        return self._host.presence(path) is True
+
+    def _is_toolkit(self, root: str, name: str) -> bool:
+        if not self._host.is_dir(root):
+            return False
+        if TREE_NAME.match(name) or TREE_NAME.match(posixpath.basename(root)):
+            return True
+        return any(self._exists(posixpath.join(root, sign)) for sign in _SIGNS) or (
+            # A folder of somebody's own, half filled
+            posixpath.basename(root) == "cuda"
+            and any(self._exists(posixpath.join(root, sign)) for sign in ("bin", "include", "lib64"))
+        )
