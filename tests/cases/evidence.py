@@ -39,7 +39,7 @@ class Evidence:
     texts: dict[str, str] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     path: list[str] = field(default_factory=list)
-    owners: dict[str, str] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)  # path -> the packages of which one has it
 
 
 def gather(commands: tuple[Command, ...]) -> Evidence:
@@ -230,12 +230,14 @@ def _read_paths(command: Command, found: Evidence) -> None:
         path = line.strip()
         if path.startswith("/") and not path.endswith(":"):
             found.bare.add(path)
-            for package in packages:
-                found.owners.setdefault(path, package)
+            if packages:
+                found.owners[path] = " ".join(packages)
 
 
 def _read_arrows(command: Command, found: Evidence) -> None:
-    """``ldconfig -p`` and ``ldd``: a library name, an arrow, the file; ``ldconfig -v``: folders and their links."""
+    """``ldconfig -p`` and ``ldd``: a library name, an arrow, the file; ``ldconfig -v``: folders and links; its complaints."""
+    for path, fault in re.findall(r"(/\S+) is (not a symbolic link|empty)", command.stderr):
+        found.nodes[path] = _file(path, "(empty)" if fault == "empty" else "(binary)")
     here = None
     for line in command.stdout.splitlines():
         header = re.match(r"^(/\S+):", line)

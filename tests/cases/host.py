@@ -9,9 +9,10 @@ import io
 import posixpath
 import re
 import typing as t
+from dataclasses import replace
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Entry, Host, Resolved, Result
-from ansible_collections.gpufleet.cuda.tests.cases import kernel, untold
+from ansible_collections.gpufleet.cuda.tests.cases import kernel, packages, untold
 from ansible_collections.gpufleet.cuda.tests.cases.answers import Answers
 from ansible_collections.gpufleet.cuda.tests.cases.case import Case, Command
 from ansible_collections.gpufleet.cuda.tests.cases.evidence import DEFAULT_PATH, Evidence, gather, is_program, lay, told_absent
@@ -25,9 +26,11 @@ class CaseHost(Host):
 
     def __init__(self, case: Case) -> None:
         evidence = gather(case.commands)
+        case = replace(case, commands=case.commands + packages.listed(case.commands, evidence))
         self._environ = _environ(case.commands)
         self._absent = told_absent(evidence, case.files)
         self._listed = evidence.listed
+        evidence.bare |= packages.libraries(case.commands, evidence)
         evidence.bare |= untold.cudnn_libraries(case.files, evidence)
         self._tree = lay(evidence, case.files)
         kernel.lay(self._tree, case)
