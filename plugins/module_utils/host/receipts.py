@@ -144,7 +144,7 @@ def loads(text: bytes, path: str) -> Receipt:
             files=[FileRow(*row) for row in data["files"]],
             links=[LinkRow(*row) for row in data["links"]],
         )
-        for name in [row.path for row in [*receipt.files, *receipt.links]] + receipt.directories:
+        for name in [*receipt.paths(), *receipt.directories]:
             _inside(name)
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise CudaError(

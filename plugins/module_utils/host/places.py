@@ -1,0 +1,155 @@
+# Copyright (c) 2026 gpufleet.cuda contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a tree and everything around it lies, and whether that place can be trusted.
+
+Root writes there, so no folder on the way may be one in which somebody else could plant a link.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import stat
+import typing as t
+
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import FOLDER
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Entry, Host
+from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
+
+_TOKEN = re.compile(r"^[0-9a-f]{32}$")
+_SYSTEM_GIDS = 1000  # groups of the system, such as Debian's staff for /usr/local, are as good as root
+
+
+class Place(t.NamedTuple):
+    """A tree and its surroundings; ``base`` has no links in it."""
+
+    base: str
+    name: str
+
+    @property
+    def root(self) -> str:
+        """The tree."""
+        return posixpath.join(self.base, self.name)
+
+    @property
+    def own(self) -> str:
+        """Our folder in the base."""
+        return posixpath.join(self.base, FOLDER)
+
+    @property
+    def staging(self) -> str:
+        """Trees that are being built."""
+        return posixpath.join(self.own, "staging")
+
+    @property
+    def previous(self) -> str:
+        """The tree that was replaced last."""
+        return posixpath.join(self.own, "previous", self.name)
+
+    @property
+    def downloads(self) -> str:
+        """Downloads that can go on."""
+        return posixpath.join(self.own, "downloads")
+
+    @property
+    def journal(self) -> str:
+        """A replacement that is under way."""
+        return posixpath.join(self.own, "journal.json")
+
+
+def is_token(name: str) -> bool:
+    """Whether a name under the staging folder is one that we give."""
+    return bool(_TOKEN.match(name))
+
+
+def place_of(root: str) -> Place:
+    """The place of ``root``; a base that is unsafe is refused, one that does not exist yet is fine."""
+    root = posixpath.normpath(root)
+    base, name = posixpath.split(root)
+    if not root.startswith("/") or not name or name == FOLDER:
+        raise CudaError(
+            "%r cannot hold a tree: give an absolute path such as /usr/local/cuda-12.4." % root,
+            reason="root-not-usable",
+            root=root,
+        )
+    return Place(safe_folder(base), name)
+
+
+def safe_folder(path: str) -> str:
+    """``path`` with its links resolved, after each folder on the way was found to be safe. Folders yet to be made are fine."""
+    host = Host()
+    seen: list[str] = []
+
+    def lstat(step: str) -> Entry | None:
+        seen.append(posixpath.dirname(step))
+        return host.lstat(step)
+
+    missing: list[str] = []
+    here = posixpath.normpath(path)
+    while host.lstat(here) is None:
+        here, name = posixpath.split(here)
+        missing.insert(0, name)
+    looker = _Looker(lstat)
+    resolved = looker.resolve(here)
+    if resolved.path is None:
+        raise CudaError("%r leads nowhere: %s." % (path, " -> ".join(resolved.chain)), reason="root-not-usable", path=path)
+    for folder in sorted({*seen, resolved.path}):
+        _check(folder, path)
+    return posixpath.join(resolved.path, *missing) if missing else resolved.path
+
+
+class _Looker(Host):
+    """A host that tells which entries a path leads over."""
+
+    def __init__(self, lstat: t.Callable[[str], Entry | None]) -> None:
+        self._look = lstat
+
+    def lstat(self, path: str) -> Entry | None:
+        return self._look(path)
+
+
+def _check(folder: str, asked: str) -> None:
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode):
+        raise CudaError("%r is no folder, so %r cannot lie in it." % (folder, asked), reason="root-not-usable", path=folder)
+    why = None
+    if found.st_uid not in (0, os.geteuid()):
+        why = "belongs to user %d" % found.st_uid
+    elif found.st_mode & stat.S_ISVTX:
+        return
+    elif found.st_mode & 0o002:
+        why = "is writable by everyone (mode %04o)" % stat.S_IMODE(found.st_mode)
+    elif found.st_mode & 0o020 and found.st_gid >= _SYSTEM_GIDS and found.st_gid not in (os.getegid(), *os.getgroups()):
+        why = "is writable by group %d (mode %04o)" % (found.st_gid, stat.S_IMODE(found.st_mode))
+    if why:
+        raise CudaError(
+            "Will not work under %r: %r %s, who could plant a link there. Take another folder, or change its owner and mode."
+            % (asked, folder, why),
+            reason="root-not-safe",
+            path=folder,
+        )
+
+
+def make_folder(path: str, mode: int = 0o755) -> None:
+    """Make a folder of ours with what leads to it; permission and read-only file systems get a message of their own."""
+    try:
+        os.makedirs(path, mode=mode, exist_ok=True)
+    except FileExistsError as exc:
+        raise CudaError("%r is in the way: it is no folder." % path, reason="root-not-usable", path=path) from exc
+    except OSError as exc:
+        raise CudaError(
+            "Cannot write to %r: %s. Run as a user who may, or choose another root." % (path, exc.strerror),
+            reason="root-not-writable",
+            path=path,
+        ) from exc
+
+
+def drop_if_empty(*paths: str) -> None:
+    """Remove folders of ours that nothing is left in."""
+    for path in paths:
+        try:
+            os.rmdir(path)
+        except OSError:
+            pass
