@@ -29,7 +29,7 @@ TOOLKITS: list[dict[str, t.Any]] = [
 FAKE_TORCH = '''"""Made by a benchmark: costs what starting Python costs, and no more."""
 import types
 __version__ = "2.9.0"
-version = types.SimpleNamespace(cuda="13.3", git_version="")
+version = types.SimpleNamespace(cuda=None, git_version="")
 cuda = types.SimpleNamespace(is_available=lambda: False, device_count=lambda: 0)
 backends = types.SimpleNamespace(cudnn=types.SimpleNamespace(version=lambda: 92801, is_available=lambda: False))
 '''

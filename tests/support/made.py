@@ -28,10 +28,11 @@ SUMMARY = "made by a test of gpufleet.cuda, not by NVIDIA"
 
 
 class Library(t.NamedTuple):
-    """A shared library to be made: functions that return a number, texts that it holds, bytes that pad it."""
+    """A shared library to be made: functions that return a number, further C, texts that it holds, bytes that pad it."""
 
     soname: str
     functions: dict[str, int] = {}
+    code: str = ""
     texts: tuple[str, ...] = ()
     ballast: int = 0
 
@@ -43,7 +44,8 @@ def has_compiler() -> bool:
 
 def make_library(library: Library) -> bytes:
     """A real ELF library; the ballast is incompressible and the same at every call."""
-    source = "".join("unsigned long long %s(void) { return %dULL; }\n" % item for item in sorted(library.functions.items()))
+    source = library.code
+    source += "".join("unsigned long long %s(void) { return %dULL; }\n" % item for item in sorted(library.functions.items()))
     for number, text in enumerate(library.texts):
         source += 'const char gpufleet_text_%d[] = "%s";\n' % (number, text)
     argv = ["gcc", "-shared", "-fPIC", "-O0", "-s", "-Wl,--build-id=none", "-Wl,-soname," + library.soname, "-Wl,-rpath,$ORIGIN"]
@@ -109,10 +111,9 @@ def repack_small_cudnn(folder: Path, version: str = "9.28.1.4", cuda_major: int 
     answers = {"cudnnGetVersion": number, "cudnnGetCudartVersion": {11: 11080, 12: 12090, 13: 13030}[cuda_major]}
     libraries = [Library("libcudnn.so.%d" % major, answers)]
     for part in parts:
+        name = "libcudnn_%s.so.%d" % (part, major)
         texts = (cublas,) if part in ("ops", "ops_infer") else ()
-        libraries.append(
-            Library("libcudnn_%s.so.%d" % (part, major), {"gpufleet_%s" % part: number}, texts, ballast if "cnn" in part else 0)
-        )
+        libraries.append(Library(name, {"gpufleet_" + part: number}, "", texts, ballast if "cnn" in part else 0))
     defines = "#define CUDNN_MAJOR %d\n#define CUDNN_MINOR %d\n#define CUDNN_PATCHLEVEL %d\n" % (major, minor, patch)
     scale = "CUDNN_MAJOR * %d + CUDNN_MINOR * 100 + CUDNN_PATCHLEVEL" % (10000 if major >= 9 else 1000)
     header = '#include <stddef.h>\n#include "cudnn_version.h"\nsize_t cudnnGetVersion(void);\n'
@@ -129,7 +130,7 @@ def repack_small_cudnn(folder: Path, version: str = "9.28.1.4", cuda_major: int 
 def tiny_toolkit(folder: Path, family: str = "13.3.1") -> list[Path]:
     """The whole family of ``cuda-toolkit==13.3.1`` or ``==11.8.0``, all extras, in a few hundred kilobytes."""
     rows = FAMILIES[family]
-    libraries = [Library(soname, *((ANSWERS[soname],) if soname in ANSWERS else ())) for row in rows for soname in row.libraries]
+    libraries = [Library(soname, code=_CODE.get(soname, "")) for row in rows for soname in row.libraries]
     made = dict(zip([library.soname for library in libraries], _make_all(libraries)))
     wheels = []
     for row in rows:
@@ -232,11 +233,21 @@ FAMILIES: dict[str, list[Row]] = {
 }
 # fmt: on
 
-ANSWERS = {"libcublas.so.13": {"cublasGetVersion_v2": 130600}}
+_CUDART = """
+int cudaRuntimeGetVersion(int *version) { *version = %d; return 0; }
+int cudaGetDeviceCount(int *count) { *count = 0; return 100; }
+"""
+_CODE = {
+    "libcudart.so.13": _CUDART % 13030,
+    "libcudart.so.11.0": _CUDART % 11080,
+    "libcublas.so.13": "int cublasGetProperty(int which, int *value) { *value = which ? 6 : 13; return 0; }\n",
+}
 
 _NVCC_SCRIPT = """#!/bin/sh
-# A stand-in that a test made: it answers its version, and lets gcc make a program that does nothing.
+# A stand-in that a test made: it answers its version, and lets gcc make a program that asks the runtime libraries for theirs.
+set -e
 out=a.out
+options=
 while [ $# -gt 0 ]; do
     case "$1" in
     --version | -V)
@@ -245,10 +256,30 @@ while [ $# -gt 0 ]; do
             'Build cuda_%(minor)s.r%(minor)s/compiler.1_0'
         exit 0 ;;
     -o) out=$2; shift ;;
+    -Xlinker) options="$options -Wl,$2"; shift ;;
+    -cudart) options="$options -lcudart"; shift ;;
+    -L* | -D* | -l*) options="$options $1" ;;
     esac
     shift
 done
-echo 'int main(void) { return 0; }' | exec gcc -x c -o "$out" -
+# The options follow the source, so that the linker keeps what it needs of them.
+gcc -x c -o "$out" - -x none $options <<'EOF'
+#include <stdio.h>
+int cudaRuntimeGetVersion(int *), cudaGetDeviceCount(int *), cublasGetProperty(int, int *);
+int main(void) {
+    int version = 0, count = 0, minor = 0;
+    cudaRuntimeGetVersion(&version);
+    printf("cudart %%d\\n", version);
+#ifdef WITH_CUBLAS
+    cublasGetProperty(0, &version);
+    cublasGetProperty(1, &minor);
+    printf("cublas %%d.%%d\\n", version, minor);
+#endif
+    if (cudaGetDeviceCount(&count))
+        return printf("error 100 cudaGetDeviceCount: no device\\n"), 3;
+    return 0;
+}
+EOF
 """
 
 
