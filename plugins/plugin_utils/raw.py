@@ -48,6 +48,11 @@ def listed(words: Iterable[str], last: str = "or") -> str:
     return items[0] if len(items) == 1 else "%s %s %s" % (", ".join(items[:-1]), last, items[-1]) if items else ""
 
 
+def capital(text: str) -> str:
+    """The text with a capital at its start."""
+    return text[:1].upper() + text[1:]
+
+
 class Mistakes:
     """Collects the mistakes of one declaration."""
 
