@@ -57,7 +57,7 @@ class Traces(t.NamedTuple):
     """All that is known before anything is run. None means that it could not be seen."""
 
     nvrm: Nvrm
-    loaded: bool
+    loaded: bool | None
     devices: list[Device] | None
     modules: list[str] | None
     nodes: list[str]
@@ -79,14 +79,18 @@ def find_traces(host: Host) -> Traces:
     told = (text_of(host, "/sys/module/nvidia/version") or "").strip()
     if nvrm.version is None and is_dotted(told):
         nvrm = nvrm._replace(version=told)
+    modules = _modules(host)
+    loaded = bool(text) or host.is_dir("/sys/module/nvidia") or "nvidia" in (modules or [])
+    # LD_LIBRARY_PATH comes first for every program of the asking session; cuda-compat is put in that way
+    session = [folder for folder in (host.environ("LD_LIBRARY_PATH") or "").split(":") if folder.startswith("/")]
     return Traces(
         nvrm=nvrm,
-        loaded=bool(text) or host.is_dir("/sys/module/nvidia"),
+        loaded=loaded if loaded or modules is not None or host.is_dir("/sys/module") else None,
         devices=_devices(host),
-        modules=_modules(host),
+        modules=modules,
         nodes=[name for name in _names(host, "/dev") if name.startswith("nvidia")],
-        nvml=_libraries(host, "libnvidia-ml.so"),
-        libcuda=_libraries(host, "libcuda.so"),
+        nvml=_libraries(host, "libnvidia-ml.so", LIBRARY_DIRS),
+        libcuda=_libraries(host, "libcuda.so", (*session, *LIBRARY_DIRS)),
         smi=find_smi(host),
     )
 
@@ -135,10 +139,10 @@ def _modules(host: Host) -> list[str] | None:
     return parse_modules(answer.stdout) if answer is not None and answer.ok else None
 
 
-def _libraries(host: Host, stem: str) -> list[Library]:
+def _libraries(host: Host, stem: str, folders: tuple[str, ...]) -> list[Library]:
     """One entry for each folder that has the library; the one that the SONAME leads to counts, else the newest."""
     found: dict[str, Library] = {}
-    for folder in LIBRARY_DIRS:
+    for folder in folders:
         real = host.resolve(folder).path
         if real is None or real in found:
             continue

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.driver_traces import (
@@ -17,7 +18,8 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.query_driver im
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.kernel_log import KernelLog, parse_kernel_log
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.kernel_modules import DkmsBuild, parse_dkms
-from ansible_collections.gpufleet.cuda.plugins.module_utils.read.packages import Package, driver_packages
+from ansible_collections.gpufleet.cuda.plugins.module_utils.read.packages import Package, driver_number, driver_packages
+from ansible_collections.gpufleet.cuda.plugins.module_utils.read.pci import has_nvswitch
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import has_prefix, is_dotted, key
 
 # Events that say why the module is not there, the most certain first
@@ -31,6 +33,7 @@ _WHY_NOT_LOADED = (
     "gpu-bound-to-other-driver",
 )
 _LOG_TIMEOUT = 20.0
+_FABRIC_MANAGER = re.compile(r"^(?:nvidia-fabric-?manager|cuda-drivers-fabricmanager)(?:-\d+)?$")
 
 
 def observe_driver(
@@ -45,7 +48,10 @@ def observe_driver(
     facts["nouveau"] = nouveau_holds(traces)
     facts["device_nodes"] = traces.nodes
     facts["library_faults"] = _library_faults(traces)
-    facts["libcuda"] = next((library.version for library in traces.libcuda if library.version), None)
+    facts["uvm_loaded"] = None if traces.modules is None else "nvidia_uvm" in traces.modules
+    facts["fabric_manager"] = _fabric_manager(host, packages, traces)
+    libcuda = next((library for library in traces.libcuda if library.version), None)
+    facts["libcuda"], facts["libcuda_path"] = (libcuda.version, libcuda.target) if libcuda else (None, None)
     installed = bool(traces.smi or traces.nvml or parts["driver"] or parts["kernel"])
     if host.live and (installed or traces.loaded) and os_facts["platform"] == "linux" and not os_facts["container"]:
         facts["module_on_disk"] = _modinfo(host, "version")
@@ -79,6 +85,7 @@ def _blank(os_facts: dict[str, t.Any]) -> dict[str, t.Any]:
         "module_on_disk": None,
         "user_space": None,
         "libcuda": None,
+        "libcuda_path": None,
         "max_cuda": None,
         "max_cuda_source": None,
         "module_flavor": None,
@@ -100,6 +107,8 @@ def _blank(os_facts: dict[str, t.Any]) -> dict[str, t.Any]:
         "blocked_by": None,
         "device_nodes": [],
         "library_faults": [],
+        "uvm_loaded": None,
+        "fabric_manager": {"needed": None, "program": False, "version": None},
     }
 
 
@@ -140,6 +149,16 @@ def _user_space(traces: Traces, query: Query, libraries: list[tuple[str, str]], 
         return known[0] if known else None
     finer = [number for number in known if has_prefix(number, printed)]
     return max(finer, key=lambda number: number.count(".")) if finer else printed
+
+
+def _fabric_manager(host: Host, packages: list[Package], traces: Traces) -> dict[str, t.Any]:
+    """Systems with NVSwitch need it, of exactly the driver's version; elsewhere it has nothing to do."""
+    installed = [driver_number(p.version) for p in packages if p.present and _FABRIC_MANAGER.match(p.name)]
+    return {
+        "needed": None if traces.devices is None else has_nvswitch(traces.devices),
+        "program": bool(installed) or host.is_file("/usr/bin/nv-fabricmanager"),
+        "version": max((number for number in installed if number), key=key, default=None),
+    }
 
 
 def _modinfo(host: Host, field: str) -> str | None:
@@ -188,7 +207,7 @@ def _state(os_facts: dict[str, t.Any], traces: Traces, query: Query, facts: dict
         user_space = facts["user_space"] or facts["libcuda"]
         return "mismatch" if facts["version"] and user_space and user_space != facts["version"] else "ok"
     if installed:
-        return "not_loaded"
+        return "unknown" if traces.loaded is None else "not_loaded"
     return "unknown" if traces.nodes else "absent"
 
 
@@ -214,7 +233,7 @@ def _explain(host: Host, facts: dict[str, t.Any], *, container: bool, traces: Tr
     elif state == "query_failed":
         facts["reason"] = _why_failed(traces, query, container=container)
         if query.problem == "nvml-library-missing":
-            facts["nvml_provider"] = _nvml_provider(host)
+            facts["nvml_provider"] = query.library or _nvml_provider(host)
     elif state == "not_loaded":
         facts["secure_boot"] = secure_boot(host)
         builds = parse_dkms(host.run(["dkms", "status"]).stdout)

@@ -90,6 +90,8 @@ def _ask_nvml(host: Host) -> Query:
 def read_nvml(told: dict[str, t.Any]) -> Query:
     """The child's answer; a failure without a cause that we know leaves ``problem`` empty."""
     base = Query(source="nvml", nvml_version=told.get("nvml"), library=told.get("library"))
+    if "/stubs/" in (told.get("library") or ""):
+        return base._replace(status="failed", problem="nvml-library-missing", text="The loader finds the toolkit's stub of NVML.")
     code = told["init"] or told["count_rc"]
     if code:
         text = "nvmlInit returned %d." % told["init"] if told["init"] else "nvmlDeviceGetCount returned %d." % code
