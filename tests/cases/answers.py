@@ -34,13 +34,13 @@ class Answers:
     """The recorded commands of one machine. ``same`` tells whether two names are one program on it."""
 
     def __init__(self, commands: tuple[Command, ...], same: Callable[[str, str], bool]) -> None:
-        self._commands = commands
+        self.commands = commands
         self._same = same
         self._smi = SmiRecord([c for c in commands if posixpath.basename(c.argv[0]) == "nvidia-smi"])
 
     def mentions(self, program: str) -> bool:
         """Whether the machine was asked anything of ``program`` and it was there."""
-        return any(posixpath.basename(c.argv[0]) == program and not c.missing for c in self._commands)
+        return any(posixpath.basename(c.argv[0]) == program and not c.missing for c in self.commands)
 
     def answer(self, argv: list[str]) -> Result:
         """What ``argv`` answers on that machine."""
@@ -54,19 +54,19 @@ class Answers:
         made = family(self, program, rest) if family is not None else None
         if made is not None:
             return made
-        gone = any(posixpath.basename(c.argv[0]) == program and c.missing for c in self._commands)
+        gone = any(posixpath.basename(c.argv[0]) == program and c.missing for c in self.commands)
         return ABSENT if gone or not self.mentions(program) else NOT_ASKED
 
     def of(self, program: str) -> list[Command]:
         """Every recorded command of a program that was there."""
-        return [c for c in self._commands if posixpath.basename(c.argv[0]) == program and not c.missing]
+        return [c for c in self.commands if posixpath.basename(c.argv[0]) == program and not c.missing]
 
     def _recorded(self, argv: list[str]) -> Command | None:
         joined = " ".join(argv)
-        for command in self._commands:
+        for command in self.commands:
             if command.text == joined or list(command.argv) == argv:
                 return command
-        for command in self._commands:
+        for command in self.commands:
             if list(command.argv[1:]) == argv[1:] and self._same(command.argv[0], argv[0]):
                 return command
         return None

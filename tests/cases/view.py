@@ -14,7 +14,6 @@ from ansible_collections.gpufleet.cuda.tests.cases.product import Seen
 
 #: text for people, as the cases' own README has it
 TEXTS = frozenset({"must_not", "assert", "rule", "good_form", "note", "remedy"})
-_SEVERITY_OF = {"refuse": "refuse", "warn": "warn"}
 
 
 @dataclass(frozen=True)
@@ -59,48 +58,43 @@ def _ids(expected: Any) -> list[str]:
 
 
 def _findings(name: str, expected: Any, seen: Seen) -> Difference | None:
-    got = sorted({finding["id"] for finding in seen.findings})
-    return None if sorted(set(_ids(expected))) == got else Difference(name, sorted(_ids(expected)), got)
+    """Exactly these; beside a plan's answer its reason stands apart, and the plan's own notes are no faults."""
+    wanted = set(_ids(expected))
+    reason = seen.verdict()[1] if seen.is_plan else None
+    notes = {finding.id for finding in seen.findings if seen.is_plan and finding.severity == "info"}
+    got = {finding.id for finding in seen.findings}
+    got -= ({reason} | notes) - wanted
+    return None if wanted == got else Difference(name, sorted(wanted), sorted(got))
 
 
 def _also(name: str, expected: Any, seen: Seen) -> Difference | None:
-    got = sorted({finding["id"] for finding in seen.findings})
+    got = sorted({finding.id for finding in seen.findings})
     return None if set(_ids(expected)) <= set(got) else Difference(name, expected, got)
 
 
-def verdict(seen: Seen) -> str:
-    """The gravest severity of the plan's findings; notes leave it ok."""
-    severities = {finding["severity"] for finding in seen.findings}
-    return "refuse" if "refuse" in severities else "warn" if "warn" in severities else "ok"
-
-
 def _verdict(name: str, expected: Any, seen: Seen) -> Difference | None:
-    got = verdict(seen)
-    return None if expected == got else Difference(name, expected, f"{got} ({_said(seen)})")
+    got, _reason_id = seen.verdict()
+    said = ", ".join(f"{finding.severity} {finding.id}" for finding in seen.findings) or "no finding"
+    return None if expected == got else Difference(name, expected, f"{got} ({said})")
 
 
 def _reason(name: str, expected: Any, seen: Seen) -> Difference | None:
-    """The reason stands among the findings that decide."""
-    deciding = {"refuse": "refuse", "warn": "warn", "ok": "info"}[verdict(seen)]
-    ids = sorted({finding["id"] for finding in seen.findings if finding["severity"] == deciding})
-    return None if expected in ids else Difference(name, expected, ids)
-
-
-def _said(seen: Seen) -> str:
-    return ", ".join(sorted({f"{finding['severity']} {finding['id']}" for finding in seen.findings})) or "no finding"
+    got = seen.verdict()[1]
+    return None if expected == got else Difference(name, expected, got)
 
 
 def _severity(name: str, expected: Any, seen: Seen) -> Difference | None:
-    got = sorted({finding["severity"] for finding in seen.findings})
+    got = sorted({finding.severity for finding in seen.findings})
     return None if got == [expected] else Difference(name, expected, got)
 
 
 def _detail_or_fact(name: str, expected: Any, seen: Seen) -> Difference | None:
     """A value: what the deciding finding says of it, else any finding, else the facts."""
     got = _NOTHING
-    for finding in seen.findings:
-        if name in finding["details"]:
-            got = finding["details"][name]
+    decided = seen.verdict()[1]
+    for finding in sorted(seen.findings, key=lambda one: one.id != decided):
+        if name in finding.details:
+            got = finding.details[name]
             break
     if name in _FACTS and (got is _NOTHING or name not in _PLANNED):
         got = _FACTS[name](seen)
@@ -148,9 +142,13 @@ def _caps(seen: Seen) -> list[str]:
     return sorted({gpu["compute_cap"] for gpu in seen.gpus() if gpu["compute_cap"]}, key=key)
 
 
-def _version_source(seen: Seen) -> str | None:
-    sources = [tree["version_source"] for tree in seen.facts[0]["toolkits"]]
-    return sources[0] if len(sources) == 1 else None
+def _version_source(name: str, expected: Any, seen: Seen) -> Difference | None:
+    """A case may name several sources of which one is used ("a or b"), and calls some of them by longer words."""
+    got = sorted({_SOURCES.get(tree["version_source"], str(tree["version_source"])) for tree in seen.facts[0]["toolkits"]})
+    return None if got and set(got) <= set(str(expected).split(" or ")) else Difference(name, expected, got)
+
+
+_SOURCES = {"name": "directory name", "library": "libcudart file name"}
 
 
 _FACTS: dict[str, Callable[[Seen], Any]] = {
@@ -180,7 +178,7 @@ _FACTS: dict[str, Callable[[Seen], Any]] = {
     "active_nvcc": _at("path", "nvcc"),
     "default_toolkit": _at("default_link", "target"),
     "link_manager": _at("default_link", "manager"),
-    "version_source": _version_source,
+    "extra_lib_dirs": lambda seen: [path for tree in seen.facts[0]["toolkits"] for path in tree["extra_library_dirs"]],
 }
 
 
@@ -247,4 +245,5 @@ _COMPARED: dict[str, Callable[[str, Any, Seen], Difference | None]] = {
     "toolkits": _toolkits,
     "cudnn": _cudnn,
     "system_cudnn": _system_cudnn,
+    "version_source": _version_source,
 }
