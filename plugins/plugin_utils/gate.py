@@ -45,6 +45,7 @@ RULES: tuple[Callable[[ToolkitCase], Iterator[Finding]], ...] = (
     gate_cudnn.cudnn_has_no_build_for_cuda,
     gate_cudnn.cudnn_dropped_gpu,
     gate_cudnn.cudnn_built_for_same_major,
+    gate_cudnn.cudnn_source_names,
     gate_host.jetson_needs_compat_package,
     gate_host.glibc_too_old,
     gate_host.glibc_too_new_for_headers,
@@ -113,8 +114,8 @@ _BESIDE_THE_VERDICT = frozenset({"eol"})
 Verdict = Literal["ok", "warn", "refuse"]
 
 
-def judge(declaration: Declaration, facts: Mapping[str, Any], tables: Tables, today: date) -> list[Finding]:
-    """Every finding about a declaration on a host, refusals first. It reads nothing but its arguments."""
+def judge(declaration: Declaration, facts: Mapping[str, Any], tables: Tables, today: date | None = None) -> list[Finding]:
+    """Every finding about a declaration on a host, refusals first. Without ``today`` nothing is said about ends of life."""
     host = view(facts, tables)
     case = HostCase(declaration, host, tables, today)
     cases = [

@@ -25,7 +25,7 @@ class HostCase:
     declaration: Declaration
     host: HostView
     tables: Tables
-    today: date
+    today: date | None
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Find
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.gate_case import ToolkitCase
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.gate_gpu import named
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.lookup import cudnn_matching, cudnn_row, is_floor_proven
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.naming import cudnn_archive, cudnn_packages
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.raw import listed
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.rows import CudnnBuild, CudnnRelease
 
@@ -118,4 +119,25 @@ def cudnn_built_for_same_major(case: ToolkitCase) -> Iterator[Finding]:
         row.source,
         "Nothing is to be done.",
         {"cuda_major": build.cuda_major, "built_for": build.max_cuda},
+    )
+
+
+def cudnn_source_names(case: ToolkitCase) -> Iterator[Finding]:
+    """What NVIDIA calls the cuDNN that was asked for, where another method than wheels is wanted."""
+    found = chosen_release(case)
+    if found is None or case.method not in ("archive", "package") or case.host.platform == "jetson":
+        return
+    row, build = found
+    asked = str(_asked(case))
+    full = asked if asked.count(".") >= 3 else row.full_version
+    archive = {"cudnn": cudnn_archive(full, build, case.host.architecture or "x86_64")} if case.method == "archive" else None
+    packages = cudnn_packages(full, build, case.host.package_manager) if case.method == "package" else None
+    yield Finding(
+        "cudnn-source-names",
+        "info",
+        case.choice.minor,
+        "cuDNN %s for %s is %s." % (asked, case.name, listed(packages or list((archive or {}).values()), "and")),
+        row.source,
+        "Nothing is to be done.",
+        {"archive": archive, "packages": packages, "cuda_major": build.cuda_major, "roots": [case.choice.root]},
     )

@@ -148,20 +148,14 @@ def driver_required(case: HostCase) -> Iterator[Finding]:
 def end_of_life(case: HostCase) -> Iterator[Finding]:
     """The driver branch gets no fixes any more."""
     driver = case.host.judged_driver
-    if not driver or case.host.platform != "linux":
+    if case.today is None or not driver or case.host.platform != "linux":
         return
     row = next((row for row in case.tables.branch_lifecycle if row.branch == branch_of(driver)), None)
-    if (
-        row is None
-        or row.eol is None
-        or (case.today.year, case.today.month) <= tuple(int(part) for part in row.eol.split("-")[:2])
-    ):
+    month = case.today.strftime("%Y-%m")
+    if row is None or row.eol is None or month <= row.eol[:7]:
         return
-    living = [
-        other.branch
-        for other in case.tables.branch_lifecycle
-        if other.eol and other.branch > row.branch and other.eol >= case.today.strftime("%Y-%m")
-    ]
+    newer = [other for other in case.tables.branch_lifecycle if other.branch > row.branch]
+    living = [other.branch for other in newer if other.eol and other.eol[:7] >= month]
     yield Finding(
         "eol",
         "warn",

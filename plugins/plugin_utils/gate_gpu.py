@@ -91,20 +91,24 @@ def toolkit_too_old_for_gpu(case: ToolkitCase) -> Iterator[Finding]:
         return
     min_cuda = newest(str(row.first_cuda) for _gpu, row in lost)
     target = _binary_compatible(case.tables, case.choice.minor, lost[0][1].compute_capability)
-    details = {"min_cuda": min_cuda, "per_gpu": per_gpu(case)}
-    remedy = "Ask for %s or newer." % min_cuda
+    way = None
     if target and len({row.compute_capability for _gpu, row in lost}) == 1:
-        way = "build for %s (binary compatible in major %s)" % (target.sm, target.compute_capability.split(".", maxsplit=1)[0])
-        details |= {"build_for": target.sm, "alternative": way + " if the toolkit cannot change"}
-        remedy = "Ask for %s or newer, or %s and stage the tree with cuda_gate: advise." % (min_cuda, way)
+        family = target.compute_capability.split(".", maxsplit=1)[0]
+        way = "build for %s (binary compatible in major %s)" % (target.sm, family)
+    staged = ", or %s and stage the tree with cuda_gate: advise" % way if way else ""
     yield Finding(
         "toolkit-too-old-for-gpu",
         _gate(case, lost),
         case.choice.minor,
         "%s was asked for, and %s needs CUDA %s." % (case.title, named([gpu for gpu, _row in lost]), min_cuda),
         "; ".join(dict.fromkeys(row.source for _gpu, row in lost)),
-        remedy,
-        details,
+        "Ask for %s or newer%s." % (min_cuda, staged),
+        {
+            "min_cuda": min_cuda,
+            "per_gpu": per_gpu(case),
+            "build_for": target.sm if target and way else None,
+            "alternative": way + " if the toolkit cannot change" if way else None,
+        },
     )
 
 

@@ -97,7 +97,8 @@ def jetson_needs_compat_package(case: ToolkitCase) -> Iterator[Finding]:
         "jetson-needs-compat-package",
         "warn",
         case.choice.minor,
-        "%s was asked for, and this Jetson's own software is for CUDA %s." % (case.title, base or "of a release unknown here"),
+        "%s was asked for, and this Jetson's own software is for %s."
+        % (case.title, "CUDA %s" % base if base else "a CUDA that is not known here"),
         row.source if row else "L4T %s" % (case.host.l4t or "unknown"),
         "Add cuda-compat-%s from the Tegra repository%s."
         % (case.choice.minor.replace(".", "-"), ", or ask for %s" % base if base else ""),
@@ -139,9 +140,6 @@ def glibc_too_new_for_headers(case: ToolkitCase) -> Iterator[Finding]:
     row = next((row for row in case.tables.header_glibc if key(case.choice.minor) <= key(row.last_minor)), None)
     if row is None or key(glibc) <= key(row.max_glibc):
         return
-    details = {"max_glibc_for_build": row.max_glibc, "glibc": glibc}
-    if any(distro_not_supported(case)):
-        details["also"] = "distro-not-supported"
     yield Finding(
         "glibc-too-new-for-toolkit-headers",
         "warn",
@@ -150,7 +148,7 @@ def glibc_too_new_for_headers(case: ToolkitCase) -> Iterator[Finding]:
         row.source,
         "Take a toolkit newer than %s, or build in a container of an older distribution; another gcc does not help."
         % row.last_minor,
-        details,
+        {"max_glibc_for_build": row.max_glibc, "glibc": glibc},
     )
 
 

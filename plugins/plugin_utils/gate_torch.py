@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import has_prefix, key, major, minor
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Finding
@@ -83,15 +84,54 @@ def torch_build_lacks_arch(case: ProjectCase) -> Iterator[Finding]:
     everything = len(lost) == len(case.host.gpus)
     proven = all(gpu.is_proven and _is_proven(build, arch) for gpu, arch in lost)
     caps = [arch.compute_capability for _gpu, arch in lost]
-    details, ways = _torch_ways(case, row, build, caps)
+    nearest = _nearest(case, row, build, caps)
     yield Finding(
         "torch-build-lacks-arch",
         "refuse" if everything and proven else "warn",
         case.project.path,
         "torch %s+%s was asked for, and it holds no code for %s." % (row.version, build.tag, named([gpu for gpu, _arch in lost])),
         "it holds %s" % " ".join(build.sm_list),
-        "Ask for torch %s." % listed(ways) if ways else "No known torch build serves them all.",
-        details | {"per_gpu": _per_gpu(case, build)},
+        nearest.remedy(row.version),
+        {
+            "torch_variant_ok": nearest.same_release,
+            "min_torch_variant": nearest.first,
+            "max_torch_variant": nearest.last,
+            "min_cuda": nearest.min_cuda,
+            "per_gpu": _per_gpu(case, build),
+        },
+    )
+
+
+@dataclass(frozen=True)
+class _Nearest:
+    """The builds nearest to a request that hold code for the GPUs: of the same release, the first, or the last that does."""
+
+    same_release: str | None = None
+    first: str | None = None
+    last: str | None = None
+    min_cuda: str | None = None
+
+    def remedy(self, release: str) -> str:
+        """What to ask for."""
+        if self.same_release:
+            return "Ask for torch %s+%s." % (release, self.same_release)
+        if self.first:
+            return "Ask for torch %s or newer." % self.first
+        return "Ask for torch %s." % self.last if self.last else "No known torch build serves them all."
+
+
+def _nearest(case: ProjectCase, row: TorchRelease, build: TorchBuild, caps: list[str]) -> _Nearest:
+    newest_entry = max((key(entry.removesuffix(_PTX)) for entry in build.sm_list), default=(0,))
+    is_newer_gpu = any(key(cap) > newest_entry for cap in caps)
+    ordered = sorted(case.tables.torch_releases, key=lambda item: key(item.version))
+    serving = ["%s+%s" % (item.version, good.tag) for item in ordered if (good := _serving(item, caps))]
+    first_cuda = [arch.first_cuda for _gpu, arch in gpu_rows(case) if arch.compute_capability in caps and arch.first_cuda]
+    other = _serving(row, caps)
+    return _Nearest(
+        same_release=other.tag if other else None,
+        first=serving[0] if serving and is_newer_gpu else None,
+        last=serving[-1] if serving and not is_newer_gpu else None,
+        min_cuda=newest(first_cuda) if is_newer_gpu else None,
     )
 
 
@@ -107,29 +147,6 @@ def _is_proven(build: TorchBuild, arch: Architecture) -> bool:
     has_ptx = any(entry.endswith(_PTX) for entry in build.sm_list)
     is_older = arch.first_cuda is not None and key(build.cuda) < key(arch.first_cuda)
     return is_older and not has_ptx and arch.confidence != "derived"
-
-
-def _torch_ways(case: ProjectCase, row: TorchRelease, build: TorchBuild, caps: list[str]) -> tuple[dict[str, object], list[str]]:
-    """The nearest builds that would pass: another of this release, else the first or the last release that has one."""
-    details: dict[str, object] = {}
-    ways: list[str] = []
-    other = _serving(row, caps)
-    if other:
-        details["torch_variant_ok"] = other.tag
-        ways.append("%s+%s" % (row.version, other.tag))
-    newest_entry = max((key(entry.removesuffix(_PTX)) for entry in build.sm_list), default=(0,))
-    is_newer_gpu = any(key(cap) > newest_entry for cap in caps)
-    ordered = sorted(case.tables.torch_releases, key=lambda item: key(item.version), reverse=not is_newer_gpu)
-    best = next(((item, good) for item in ordered if (good := _serving(item, caps))), None)
-    if best:
-        variant = "%s+%s" % (best[0].version, best[1].tag)
-        details["min_torch_variant" if is_newer_gpu else "max_torch_variant"] = variant
-        if not other:
-            ways.append(variant + (" or newer" if is_newer_gpu else ""))
-    if is_newer_gpu:
-        first = [arch.first_cuda for _gpu, arch in gpu_rows(case) if arch.compute_capability in caps and arch.first_cuda]
-        details["min_cuda"] = newest(first)
-    return details, ways
 
 
 def _serving(row: TorchRelease, caps: list[str]) -> TorchBuild | None:

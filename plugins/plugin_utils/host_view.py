@@ -101,6 +101,7 @@ class HostView:
     toolkits: tuple[InstalledToolkit, ...]
     cudnn: tuple[InstalledCudnn, ...]
     follows_nvidia: bool
+    package_manager: str | None
 
     @property
     def judged_driver(self) -> str | None:
@@ -149,6 +150,7 @@ def view(facts: Mapping[str, Any], tables: Tables) -> HostView:
         vendors=tuple(sorted({vendor for row in _rows(facts, "accelerators") if (vendor := _text(row, "vendor"))})),
         toolkits=tuple(tree for tree in map(_toolkit, _rows(facts, "toolkits")) if tree),
         cudnn=tuple(copy for copy in map(_cudnn, _rows(facts, "cudnn")) if copy),
+        package_manager=_text(system, "package_manager"),
         follows_nvidia=any(_text(row, "kind") == "nvidia" for row in _rows(facts, "repositories")),
     )
 
