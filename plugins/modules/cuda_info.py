@@ -60,8 +60,8 @@ options:
     type: path
   rootfs:
     description:
-      - A mounted image or chroot to look at instead of the running system. Absolute links are followed inside it and nothing of it
-        is run, so that driver and GPUs are V(not_asked).
+      - A mounted image or chroot to look at instead of the running system. Absolute links are followed inside it, and nothing of
+        it is run, so that driver and GPUs are V(not_asked).
     type: path
 seealso:
   - module: gpufleet.cuda.cuda_verify

@@ -57,6 +57,8 @@ def observe_cudnn(
             observer.look(place, tree)
         except Unreadable as exc:
             notes.append(str(exc))
+    for row in observer.found:
+        row["aliases"] = observer.aliases(row["path"])
     return sorted(observer.found, key=lambda row: (row["path"], row["major"], key(row["version"] or "0")))
 
 
@@ -64,17 +66,22 @@ class _Observer:
     def __init__(self, host: Host, packages: list[dict[str, t.Any]]) -> None:
         self._host = host
         self._packages = [p for p in packages if _PACKAGE.match(_plain(p["name"])) and p["status"] in _INSTALLED]
-        self._seen: set[str] = set()
+        self._seen: dict[str, set[str]] = {}
         self.found: list[dict[str, t.Any]] = []
+
+    def aliases(self, path: str) -> list[str]:
+        """Other names of a folder that were looked at."""
+        return sorted(self._seen.get(path, set()) - {path})
 
     def look(self, place: Place, tree: Toolkit | None) -> None:
         path = self._host.resolve(place.path).path
         if path is None:
             self._look_at_headers(place)
             return
-        if path in self._seen:
+        is_new = path not in self._seen
+        self._seen.setdefault(path, set()).add(place.path)
+        if not is_new:
             return
-        self._seen.add(path)
         names = [name for name in self._host.listdir(path) if name.startswith("libcudnn")]
         if not names:
             self._look_at_headers(place)
@@ -82,7 +89,7 @@ class _Observer:
         headers = self._read_headers(place.includes)
         for copy in self._copies(path, names):
             self.found.append(self._facts(place, path, copy, names, headers, tree))
-        for folder in sorted(self._elsewhere(path, names) - self._seen):
+        for folder in sorted(self._elsewhere(path, names) - set(self._seen)):
             self.look(Place(folder, place.kind, [*include_folders(folder), *place.includes], None), None)
 
     # -- libraries ----------------------------------------------------------------------------------------------------
@@ -176,6 +183,10 @@ class _Observer:
     def _link_problems(self, path: str, copy: _Copy, names: list[str]) -> list[dict[str, t.Any]]:
         """What is wrong with the SONAME of this copy: missing, not-a-link, dangling, or leading to another version."""
         soname = "libcudnn.so.%d" % copy.major
+        plain = posixpath.join(path, "libcudnn.so")
+        target = self._host.readlink(plain)
+        if target is not None and self._host.resolve(plain).path is None:
+            return [{"path": plain, "what": "dangling", "target": target}]
         whole = posixpath.join(path, soname)
         real = "libcudnn.so.%s" % copy.version
         if soname not in names:

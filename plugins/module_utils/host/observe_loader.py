@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.read.ld_conf import 
 
 CACHE = "/etc/ld.so.cache"
 CONF = "/etc/ld.so.conf"
+WSL_FOLDER = "/usr/lib/wsl/lib"
 _PREFIXES = ("libcud", "libcublas", "libnvidia-ml")
 _CUDA_DIR = re.compile(r"cuda|cudnn|hpc_sdk|site-packages/nvidia|/nvidia/c", re.IGNORECASE)
 _SONAME = re.compile(r"^lib(?:cudnn|cudart|cublas)\.so\.\d+(?:\.\d+)?$")
@@ -57,6 +58,7 @@ def loader_facts(host: Host, loader: Loader) -> dict[str, t.Any]:
         "ld_library_path": loader.variable,
         "stubs": _stubs(loader),
         "stale": _stale(host, loader, folders),
+        "copies": _copies(host, native),
     }
 
 
@@ -113,6 +115,18 @@ def _stubs(loader: Loader) -> list[str]:
     folders = [*loader.folders, *loader.variable_folders()]
     found = {folder for folder in folders if posixpath.basename(folder) == "stubs"}
     return sorted(found | {posixpath.dirname(e.path) for e in loader.entries or [] if "/stubs/" in e.path})
+
+
+def _copies(host: Host, native: list[CacheEntry]) -> list[str]:
+    """The driver's SONAMEs that are files beside the library that they should be links to: what ldconfig complains of."""
+    folders = {posixpath.dirname(entry.path) for entry in native if entry.soname.startswith("libcuda.so")}
+    found = []
+    for folder in sorted(folders | {WSL_FOLDER}):
+        path = posixpath.join(folder, "libcuda.so.1")
+        entry = host.lstat(path)
+        if entry is not None and entry.kind == "file":
+            found += [path] if any(name.startswith("libcuda.so.1.") for name in host.listdir(folder)) else []
+    return found
 
 
 def _stale(host: Host, loader: Loader, folders: list[str]) -> list[str]:

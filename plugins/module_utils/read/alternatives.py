@@ -36,9 +36,9 @@ def parse_query(text: str) -> Alternatives | None:
             head[field] = value
     if "Link" not in head:
         return None
-    value = head.get("Value")
+    present = head.get("Value")
     return Alternatives(
-        head.get("Name"), head["Link"], head.get("Status", ""), None if value == "none" else value, _ranked(choices)
+        head.get("Name"), head["Link"], head.get("Status", ""), None if present == "none" else present, _ranked(choices)
     )
 
 
