@@ -96,7 +96,8 @@ def check_torch(host: Host, path: str, *, gpu: bool, timeout: float = TIMEOUT) -
     for user in users:
         # Python's own -P is newer than many projects; from "/" the current folder offers nothing to import.
         answer = ask(host, [path], _CHILD, [], timeout=timeout, user=user, env=_environment(user))
-        if answer.data is not None and not answer.data.get("missing"):
+        # Another user is tried only where this one could not read the environment.
+        if answer.status == "timed_out" or (answer.data is not None and not answer.data.get("missing")):
             break
     said = _said(answer)
     if said is None:
