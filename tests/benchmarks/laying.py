@@ -109,12 +109,12 @@ def second(bench: Bench, scratch: Path, server: IndexServer) -> None:
     """A second tree whose artifacts the first one holds, against cp -a of the same files."""
     base = _fresh(scratch / "second")
     lay(bench, tree_args(base / "cuda-13.3", server))
-    args = tree_args(base / "cuda-13.3-b", server)
+    args = tree_args(base / "cuda-13.2", server)
     server.clear()
     taken: dict[str, list[float]] = {"ours synced": [], "copy synced": []}
 
     def ours() -> float:
-        _gone(base / "cuda-13.3-b")
+        _gone(base / "cuda-13.2")
         used = lay(bench, args)
         taken["ours synced"].append(used + timed(lambda: _sync(base)))
         return used
