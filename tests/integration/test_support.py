@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import typing as t
 import urllib.error
 import urllib.request
@@ -157,3 +158,11 @@ def test_cache_checks_what_it_keeps(tmp_path: Path) -> None:
     made.build_wheel(tmp_path, "nvidia-x", "1.2", {"nvidia/x/data": b"2"}, tag=made.TAG)
     with pytest.raises(wheels.Damaged):
         cache.ensure(["nvidia-x==1.2"])
+
+
+def test_slow_reader_gets_everything(tmp_path: Path) -> None:
+    wheel = made.build_wheel(tmp_path / "w", "nvidia-x", "1.2", {"nvidia/x/data": os.urandom(20_000_000)})
+    with IndexServer(wheel.parent) as server, urllib.request.urlopen(server.file_url(wheel.name)) as answer:
+        head = answer.read(1000)
+        time.sleep(0.3)  # the socket's buffer is full by now
+        assert head + answer.read() == wheel.read_bytes()

@@ -235,7 +235,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         try:
             self._route(path)
-        except (BrokenPipeError, ConnectionResetError):
+        except (BrokenPipeError, ConnectionResetError, TimeoutError):
             self.close_connection = True
         finally:
             self.index.note(Request(self.command, path, self.status, self.sent, self.headers.get("Range")))
@@ -314,7 +314,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             if faults.keys() & {"altered", "reordered", "drip", "cut"}:
                 return self._sick(handle, start, end, faults)
             while start < end:
-                done = os.sendfile(self.connection.fileno(), handle.fileno(), start, min(end - start, 8 * CHUNK))
+                done = self.connection.sendfile(handle, start, min(end - start, 8 * CHUNK))
                 if not done:
                     break
                 start += done
