@@ -27,16 +27,17 @@ from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import Tables
 
 HOST_RULES: tuple[Callable[[HostCase], Iterator[Finding]], ...] = (
     gate_host.eula_not_accepted,
-    gate_host.vendor_unsupported,
-    gate_driver.host_vgpu_manager_in_guest,
     gate_driver.driver_required,
     gate_driver.driver_not_proven,
     gate_driver.end_of_life,
     gate_gpu.gpu_not_proven,
+    gate_gpu.driver_dropped_gpu,
     gate_torch.activation_not_written,
 )
 RULES: tuple[Callable[[ToolkitCase], Iterator[Finding]], ...] = (
+    gate_host.vendor_unsupported,
     gate_host.platform_unsupported,
+    gate_driver.host_vgpu_manager_in_guest,
     gate_host.image_owned_root,
     gate_driver.driver_too_old,
     gate_driver.minor_version_compat,

@@ -22,6 +22,10 @@ def _asked(case: ToolkitCase) -> str | None:
     return case.request.cudnn if case.request.cudnn not in (None, "none") else None
 
 
+def _shown(case: ToolkitCase, row: CudnnRelease) -> str:
+    return "%s (auto)" % row.version if _asked(case) == "auto" else str(_asked(case))
+
+
 def chosen_release(case: ToolkitCase) -> tuple[CudnnRelease, CudnnBuild] | None:
     """The release that the request becomes, with its build for the toolkit's CUDA major."""
     choice = choose_cudnn(case.request, case.choice.cuda_major, case.host, case.tables)
@@ -40,7 +44,8 @@ def cudnn_has_no_build_for_cuda(case: ToolkitCase) -> Iterator[Finding]:
     near = max(with_build, key=lambda row: key(row.version), default=None)
     majors = sorted({build.cuda_major for row in rows for build in row.builds})
     proven = asked == "auto" or any(_absence_is_proven(case, row) for row in rows)
-    if asked != "auto" and with_build and key(with_build[0].version) > key(asked):
+    is_older = asked != "auto" and bool(with_build) and key(with_build[0].version) > key(asked)
+    if is_older:
         near = with_build[0]
     yield Finding(
         "cudnn-has-no-build-for-cuda",
@@ -50,7 +55,12 @@ def cudnn_has_no_build_for_cuda(case: ToolkitCase) -> Iterator[Finding]:
         % (asked, case.name, cuda_major, ", only for CUDA %s" % listed(map(str, majors), "and") if majors else ""),
         rows[-1].source if rows else "no cuDNN release has a build for this CUDA",
         "Ask for cuDNN %s%s." % (minor(near.version), _toolkit_way(majors)) if near else "Ask for cudnn: none.",
-        {"cuda_major": cuda_major, "cuda_majors": majors, "max_cudnn": minor(near.version) if near else None},
+        {
+            "cuda_major": cuda_major,
+            "cuda_majors": majors,
+            "max_cudnn": minor(near.version) if near and not is_older else None,
+            "min_cudnn": minor(near.version) if near and is_older else None,
+        },
     )
 
 
@@ -91,7 +101,7 @@ def cudnn_dropped_gpu(case: ToolkitCase) -> Iterator[Finding]:
         "refuse" if everything and proven else "warn",
         case.choice.minor,
         "cuDNN %s was asked for, and its build for CUDA %d begins at compute capability %s, which %s does not reach."
-        % (_asked(case), case.choice.cuda_major, build.min_compute_capability, named(lost)),
+        % (_shown(case, row), case.choice.cuda_major, build.min_compute_capability, named(lost)),
         row.source,
         "Ask for cuDNN %s." % minor(last.version) if last else "Ask for cudnn: none, or for a toolkit of an older CUDA.",
         {

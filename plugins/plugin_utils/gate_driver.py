@@ -16,7 +16,6 @@ from ansible_collections.gpufleet.cuda.plugins.plugin_utils.lookup import (
     branch_of,
     compat_row,
     max_cuda_for_driver,
-    oldest_branch_for,
     release_row,
     releases_of,
 )
@@ -60,7 +59,7 @@ def driver_too_old(case: ToolkitCase) -> Iterator[Finding]:
         % (case.title, driver, floor[0], case.choice.cuda_major),
         _driver_evidence(case),
         _driver_remedy(case, floor[0], max_cuda),
-        {"min_driver": floor[0], "driver": driver, "max_cuda": max_cuda},
+        {"min_driver": floor[0], "min_driver_branch": str(branch_of(floor[0])), "driver": driver, "max_cuda": max_cuda},
     )
 
 
@@ -92,10 +91,26 @@ def _driver_remedy(case: ToolkitCase, floor: str, max_cuda: str | None) -> str:
     """The nearest way out; a driver branch that no longer serves the GPUs of the host is not advised."""
     rows = [architecture(case.tables, gpu.compute_cap) for gpu in case.host.known_gpus() if gpu.compute_cap]
     last = [row.last_driver_branch for row in rows if row and row.last_driver_branch is not None]
-    ask = "ask for %s" % max_cuda if max_cuda else "ask for an older toolkit"
+    near = _nearest_with_wheels(case, max_cuda) if max_cuda else None
+    ask = "ask for %s" % near if near else "ask for an older toolkit"
     if rows and len(last) == len(rows) and max(last) < branch_of(floor):
-        return "%s: no newer driver branch than %d serves these GPUs." % (capital(ask), max(last))
+        return "%s: no driver branch newer than %d serves these GPUs." % (capital(ask), max(last))
     return "Update the driver to %s or newer (branch %d), or %s." % (floor, branch_of(floor), ask)
+
+
+def _nearest_with_wheels(case: ToolkitCase, max_cuda: str) -> str:
+    """The newest toolkit for this driver; where that has no wheels, the first later one of its major, which runs on it too."""
+    if case.method not in ("wheel", "auto"):
+        return max_cuda
+    known = [row.minor for row in case.tables.wheel_toolkits if major(row.minor) == major(max_cuda)]
+    return next((item for item in known if key(item) >= key(max_cuda)), max_cuda)
+
+
+def _paired_driver(case: ToolkitCase) -> tuple[int | None, str | None]:
+    """Branch and oldest number of the driver that NVIDIA pairs with the toolkit; from 13.4 on only the branch is named."""
+    rows = [row for row in _releases(case) if row.branch is not None]
+    branch = min((row.branch for row in rows if row.branch is not None), default=None)
+    return branch, oldest(row.min_driver for row in rows if row.min_driver and row.branch == branch)
 
 
 def minor_version_compat(case: ToolkitCase) -> Iterator[Finding]:
@@ -103,8 +118,7 @@ def minor_version_compat(case: ToolkitCase) -> Iterator[Finding]:
     driver, floor = case.host.judged_driver, driver_floor(case)
     if case.host.platform != "linux" or not driver or not floor or key(driver) < key(floor[0]):
         return
-    own = oldest(row.min_driver for row in _releases(case) if row.min_driver)
-    branch = oldest_branch_for(case.tables, case.choice.minor)
+    branch, own = _paired_driver(case)
     if key(driver) >= key(own) if own else (branch is None or branch_of(driver) >= branch):
         return
     max_cuda = max_cuda_for_driver(case.tables, driver)
@@ -132,7 +146,9 @@ def driver_not_proven(case: HostCase) -> Iterator[Finding]:
         return
     else:
         cause = "The driver's version is not known (state %s), so whether it is new enough was not proven." % host.driver_state
-    yield Finding("driver-not-proven", "info", "driver", cause, "driver state %s" % host.driver_state, "Run again when it works.")
+    yield Finding(
+        "driver-not-proven", "info", "driver", cause, "driver state %s" % host.driver_state, "Run again when the driver works."
+    )
 
 
 def driver_required(case: HostCase) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.cuda.plugins.plugin_utils.choose import serves
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Finding, Severity
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.gate_case import HostCase, ToolkitCase, newest, oldest
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.host_view import Gpu
-from ansible_collections.gpufleet.cuda.plugins.plugin_utils.lookup import architecture
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.lookup import architecture, branch_of
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.raw import listed
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.rows import Architecture
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import Tables
@@ -124,6 +124,26 @@ def _binary_compatible(tables: Tables, cuda_minor: str, compute_cap: str) -> Arc
         and serves(tables, cuda_minor, row.compute_capability)
     ]
     return max(rows, key=lambda row: key(row.compute_capability), default=None)
+
+
+def driver_dropped_gpu(case: HostCase) -> Iterator[Finding]:
+    """The driver branch of the host no longer serves a GPU of it."""
+    driver = case.host.judged_driver
+    if not driver or case.host.platform != "linux" or not case.declaration.present():
+        return
+    for gpu, row in gpu_rows(case):
+        last = row.last_driver_branch
+        if last is None or branch_of(driver) <= last:
+            continue
+        yield Finding(
+            "driver-legacy",
+            "warn",
+            gpu.name,
+            "Driver %s does not serve %s: branch %d is the last that does." % (driver, named([gpu]), last),
+            row.source,
+            "Install a driver of branch %d for it, or do not count on this GPU." % last,
+            {"max_driver_branch": str(last), "driver": driver},
+        )
 
 
 def gpu_not_proven(case: HostCase) -> Iterator[Finding]:

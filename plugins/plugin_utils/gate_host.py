@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Find
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.gate_case import HostCase, ToolkitCase, severity
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.host_view import Compiler
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.lookup import distro_row, jetson_row
-from ansible_collections.gpufleet.cuda.plugins.plugin_utils.raw import capital, listed
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.raw import listed
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.rows import Distro, HostCompiler
 
 _MACHINES = ("x86_64", "aarch64")
@@ -113,7 +113,7 @@ def glibc_too_old(case: ToolkitCase) -> Iterator[Finding]:
         return
     if wheel and not case.choice.is_satisfied and key(glibc) < key(wheel.glibc):
         older = [row.minor for row in case.tables.wheel_toolkits if key(row.glibc) <= key(glibc)]
-        yield _glibc_finding(case, case.name, wheel.glibc, severity(wheel.glibc_confidence), older[-1] if older else None)
+        yield _glibc_finding(case, case.title, wheel.glibc, severity(wheel.glibc_confidence), older[-1] if older else None)
     cudnn = choose_cudnn(case.request, case.choice.cuda_major, case.host, case.tables)
     if cudnn and cudnn.glibc and key(glibc) < key(cudnn.glibc):
         yield _glibc_finding(case, "cuDNN %s" % cudnn.asked, cudnn.glibc, "refuse", None)
@@ -124,8 +124,7 @@ def _glibc_finding(case: ToolkitCase, what: str, needed: str, level: str, older:
         "glibc-too-old",
         "refuse" if level == "refuse" else "warn",
         case.choice.minor,
-        "%s was asked for, and its wheels need glibc %s; %s has %s."
-        % (capital(what), needed, case.host.os_name, case.host.glibc),
+        "%s was asked for, and its wheels need glibc %s; %s has %s." % (what, needed, case.host.os_name, case.host.glibc),
         "glibc %s" % case.host.glibc,
         "Ask for %s, or use a newer distribution." % (older or "an older release"),
         {"min_glibc": needed, "glibc": case.host.glibc, "max_cuda": older},
@@ -220,16 +219,15 @@ def distro_not_supported(case: ToolkitCase) -> Iterator[Finding]:
     host = case.host
     if case.method == "package" or not host.os_id or host.platform != "linux":
         return
-    row = distro_row(case.tables, host.os_id, host.version_id)
-    if row and not _is_outside(row, case.choice.minor):
+    if distro_row(case.tables, host.os_id, host.version_id):
         return
-    name = row.name if row else ("%s %s" % (host.os_name, host.version_id)).strip()
+    name = host.os_name if host.version_id in host.os_name else "%s %s" % (host.os_name, host.version_id)
     yield Finding(
         "distro-not-supported",
         "info",
         case.choice.minor,
         "NVIDIA does not name %s as a system for CUDA %s." % (name, case.choice.minor),
-        row.source if row else "%s %s is in no table" % (host.os_id, host.version_id),
+        "%s %s is in no table" % (host.os_id, host.version_id),
         "Nothing is to be done, unless a check of the verification fails.",
         {"os": host.os_id, "version_id": host.version_id},
     )

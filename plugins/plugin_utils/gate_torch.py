@@ -31,10 +31,12 @@ def torch_build(case: ProjectCase) -> tuple[TorchRelease, TorchBuild] | None:
     row = torch_row(case.tables, case.project.torch_release) if case.project.torch_release else None
     if row is None or case.project.torch_tag == "cpu":
         return None
-    tag = case.project.torch_tag or row.default_tag
-    build = row.build(tag)
-    if build is None and case.project.torch_tag is None:
-        build = TorchBuild(row.default_tag, row.default_cuda, row.default_cudnn, "default", (), "derived", row.default_confidence)
+    build = row.build(case.project.torch_tag or row.default_tag)
+    if case.project.torch_tag is None:
+        # The plain wheel can bring another cuDNN than the build of the same CUDA that the project offers itself.
+        sm_list, known = (build.sm_list, build.sm_confidence) if build else ((), "derived")
+        plain = (row.default_tag, row.default_cuda, row.default_cudnn, "default", sm_list, known, row.default_confidence)
+        build = TorchBuild(*plain)
     return (row, build) if build else None
 
 

@@ -80,12 +80,6 @@ def max_cuda_for_driver(tables: Tables, driver_version: str | None) -> str | Non
     return max(rows, key=lambda row: row.branch).max_cuda if rows else None
 
 
-def oldest_branch_for(tables: Tables, cuda_minor: str) -> int | None:
-    """The oldest driver branch that reports this CUDA minor."""
-    branches = [row.branch for row in tables.branch_max_cuda if key(row.max_cuda) >= key(cuda_minor)]
-    return min(branches, default=None)
-
-
 def releases_of(tables: Tables, cuda_minor: str) -> list[CudaRelease]:
     """The known patch releases of a minor, oldest first."""
     return [row for row in tables.cuda_releases if row.minor == cuda_minor]
