@@ -77,11 +77,11 @@ EXAMPLES = r"""
     msg: "{{ item.version }} in {{ item.root }}, owned by {{ item.owner }}"
   loop: "{{ host.cuda.toolkits }}"
 
-- name: Look for trees in a home directory too
+- name: Look for trees in a second folder too
   gpufleet.cuda.cuda_info:
     roots:
       - /usr/local
-      - /home/asr/cuda
+      - /srv/asr/cuda
 
 - name: Look at a mounted image
   gpufleet.cuda.cuda_info:

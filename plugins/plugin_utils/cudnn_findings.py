@@ -85,6 +85,7 @@ def _competing(facts: Facts) -> Iterator[Finding]:
                 evidence=", ".join(f"{_text(copy)} in {copy['path']}" for copy in copies),
                 remedy="Leave one on the loader's path; a project gets its own by its environment. "
                 "LD_LIBRARY_PATH is passed over by programs that read the loader's cache.",
+                details={"effective": effective_cudnn(facts)},
             )
 
 
@@ -161,7 +162,7 @@ def _links(facts: Facts) -> Iterator[Finding]:
                 f"In {folder} {cause.format(**words)}.",
                 evidence=f"cuDNN {_text(copy)}",
                 remedy=owned + ".",
-                details={"owner": copy["owner"]},
+                details={"affected": [row["path"]], "owner_package": copy["package"]},
             )
 
 

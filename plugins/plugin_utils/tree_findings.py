@@ -195,7 +195,7 @@ def _origins(facts: Facts) -> Iterator[Finding]:
                 evidence=tree["root"],
                 remedy="For projects that expect one tree, declare the release.",
             )
-        if tree["origin"] == "distro-package":
+        if tree["origin"] == "distro-package" and tree["owner"] != "foreign":
             yield Finding(
                 "distro-cuda-toolkit",
                 "info",

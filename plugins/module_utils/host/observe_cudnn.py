@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import
 _HEADER = re.compile(r"^cudnn(?:_version)?(?:_v\d+)?\.h$")
 _PACKAGE = re.compile(r"^(?:lib|cuda-)?cudnn(\d*)(?:-cuda-(\d+))?$")
 _PACKAGE_VERSION = re.compile(r"^(?:\d+:)?(\d+(?:\.\d+)+)")
-_BUILT_FOR = re.compile(r"\+cuda(\d+)")
+_BUILT_FOR = re.compile(r"[+.]cuda(\d+)")
 _INSTALLED = ("installed", "half-configured", "unpacked", "triggers-awaited", "triggers-pending")
 _HEADER_LIMIT = 256 << 10
 
@@ -65,7 +65,7 @@ def observe_cudnn(
 class _Observer:
     def __init__(self, host: Host, packages: list[dict[str, t.Any]]) -> None:
         self._host = host
-        self._packages = [p for p in packages if _PACKAGE.match(_plain(p["name"])) and p["status"] in _INSTALLED]
+        self._packages = [p for p in packages if _PACKAGE.match(p["name"]) and p["status"] in _INSTALLED]
         self._seen: dict[str, set[str]] = {}
         self.found: list[dict[str, t.Any]] = []
 
@@ -140,7 +140,7 @@ class _Observer:
         package = None if ours is not None or place.kind != "system" else self._package(copy.major, version)
         if version is None and package is not None:
             version, source = _upstream(package["version"], 3), "package"
-        named = _PACKAGE.match(_plain(package["name"])) if package is not None else None
+        named = _PACKAGE.match(package["name"]) if package is not None else None
         return {
             "path": path,
             "include": headers.folders[header] if header is not None else None,
@@ -150,6 +150,7 @@ class _Observer:
             "soname": "libcudnn.so.%d" % copy.major,
             "cuda_major": (ours or {}).get("cuda_major") or self._cuda_major(path, copy) or _package_major(package, named),
             "owner": "gpufleet" if ours else (package["manager"] if package else "foreign"),
+            "package": package["name"] if package else None,
             "origin": _origin(place, tree, ours=ours is not None, packaged=package is not None),
             "default_link": self._is_default(path, copy),
             "version_source": source if version else None,
@@ -291,11 +292,6 @@ def _package_major(package: dict[str, t.Any] | None, named: re.Match[str] | None
         return int(named.group(2))
     built = _BUILT_FOR.search(package["version"])
     return int(built.group(1)) if built else None
-
-
-def _plain(name: str) -> str:
-    """A package's name without the parts that tell development files and static libraries apart."""
-    return re.sub(r"-(?:dev|devel|static|headers|samples)(?=-|$)", "", name)
 
 
 def _upstream(version: str, parts: int) -> str | None:

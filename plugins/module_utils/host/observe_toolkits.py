@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.read.library_names i
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.nvcc import parse_nvcc_version
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.version_files import (
     VersionJson,
+    parse_cuda_header,
     parse_version_json,
     parse_version_txt,
 )
@@ -30,6 +31,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import
 #: target folder of a machine, its own first; sbsa is the server form of 64-bit ARM, the other one is Jetson's.
 TARGETS = {"x86_64": ("x86_64-linux",), "aarch64": ("sbsa-linux", "aarch64-linux")}
 TRIPLES = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
+_HEADER_LIMIT = 64 << 10
 _PARTS = ("headers", "libcublas", "libcudart", "nvcc")
 _CONDA = re.compile(r"/(?:mini|ana)conda\d?/|/(?:mini|mamba)forge\d?/|/(?:micro)?mamba/|/conda/|/envs/")
 _HPC_NAME = re.compile(r"/hpc_sdk/Linux_[^/]+/([^/]+)/cuda/(\d+\.\d+)$")
@@ -70,7 +72,7 @@ def observe_toolkit(context: Context, root: str, aliases: list[str]) -> Toolkit:
     evidence = (
         _receipt_evidence(root, receipts)
         if is_ours
-        else _evidence(context, root, names, run_nvcc=trusted and parts["nvcc"] is True)
+        else _evidence(context, root, names, includes, run_nvcc=trusted and parts["nvcc"] is True)
     )
     version, source = _decide(evidence.versions)
     facts = {
@@ -118,7 +120,7 @@ def _receipt_evidence(root: str, receipts: Receipts) -> _Evidence:
     return _Evidence(found, dict(found), str(builds[0]) if builds else None)
 
 
-def _evidence(context: Context, root: str, names: list[str], *, run_nvcc: bool) -> _Evidence:
+def _evidence(context: Context, root: str, names: list[str], includes: list[str], *, run_nvcc: bool) -> _Evidence:
     host = context.host
     versions: dict[str, str] = {}
     shown: dict[str, str] = {}
@@ -137,11 +139,26 @@ def _evidence(context: Context, root: str, names: list[str], *, run_nvcc: bool) 
     if library:
         versions["library"] = _release_of(library)
         shown["libcudart"] = library
+    if not any("." in version for version in versions.values()):
+        header = _header(host, includes)
+        if header:
+            versions["header"] = shown["cuda.h"] = header
     for source, version in (("package", _packaged(context, root)), ("name", _named(root))):
         if version:
             versions[source] = shown[source] = version
     build = nvcc.build if nvcc is not None else None
     return _Evidence(versions, shown, build or (listed.components.get("cuda_nvcc") if listed is not None else None))
+
+
+def _header(host: Host, includes: list[str]) -> str | None:
+    """Trees made of Python wheels or by conda have no version file; their headers know the release."""
+    for folder in includes:
+        for name in ("cuda_runtime_api.h", "cuda.h"):
+            text = host.read_text(posixpath.join(folder, name), _HEADER_LIMIT)
+            version = parse_cuda_header(text) if text else None
+            if version is not None:
+                return version
+    return None
 
 
 def _release_of(library: str) -> str:

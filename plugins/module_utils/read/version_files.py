@@ -1,7 +1,7 @@
 # Copyright (c) 2026 gpufleet.cuda contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The version files of a toolkit: version.json (11.1 and later) and version.txt (before)."""
+"""What the files of a toolkit say of its version: version.json (11.1 and later), version.txt (before), and its headers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typing as t
 
 _RELEASE = re.compile(r"^(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*$")
 _TEXT = re.compile(r"^\s*CUDA (?:SDK )?Version\s+(\d+(?:\.\d+)+)", re.IGNORECASE | re.MULTILINE)
+_DEFINE = re.compile(r"^\s*#\s*define\s+CUDA(?:RT)?_VERSION\s+(\d{4,6})\b", re.MULTILINE)
 _DATE_DIGITS = 6
 
 
@@ -44,6 +45,15 @@ def parse_version_txt(text: str) -> str | None:
     """ "CUDA Version 10.2.89" -> "10.2.89"."""
     found = _TEXT.search(text)
     return clean_release(found.group(1)) if found else None
+
+
+def parse_cuda_header(text: str) -> str | None:
+    """cuda.h or cuda_runtime_api.h: "#define CUDA_VERSION 12040" -> "12.4". There is no patch in it."""
+    found = _DEFINE.search(text)
+    if found is None:
+        return None
+    number = int(found.group(1))
+    return "%d.%d" % (number // 1000, number % 1000 // 10)
 
 
 def clean_release(version: str) -> str | None:
