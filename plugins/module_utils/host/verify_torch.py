@@ -19,7 +19,6 @@ import typing as t
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.ownership import (
     Writers,
     group_of,
-    path_problem,
     tree_problem,
     user_name,
     writers,
@@ -120,7 +119,7 @@ class Refused(Exception):
 def _users(host: Host, path: str) -> list[tuple[int, int] | None]:
     """As whom to ask, the best first; None is ourselves."""
     owners: set[int] = set()
-    for place in [path, *_code_folders(host, path)]:
+    for place in [path, posixpath.dirname(posixpath.dirname(path)), *_code_folders(host, path)]:
         found = writers(host, place)
         owners |= found.uids
         _refuse_open(found)
@@ -147,23 +146,25 @@ def _refuse_open(found: Writers) -> None:
 
 
 def _code_folders(host: Host, path: str) -> list[str]:
-    """Where the interpreter at ``path`` takes its code from, as far as its place tells: the environment and its packages."""
-    prefix = posixpath.dirname(posixpath.dirname(path))
-    found = [prefix]
-    library = posixpath.join(prefix, "lib")
-    try:
-        for name in host.listdir(library):
-            for packages in ("site-packages", "dist-packages"):
-                folder = posixpath.join(library, name, packages)
-                if name.startswith("python") and host.is_dir(folder):
-                    found.append(folder)
-    except Unreadable:
-        pass
-    return found
+    """Where the interpreter at ``path`` takes its code from: its environment, and the installation that this was made from."""
+    found: list[str] = []
+    for program in (path, host.resolve(path).path or path):
+        prefix = posixpath.dirname(posixpath.dirname(program))
+        for library in (posixpath.join(prefix, name) for name in ("lib", "lib64")):
+            try:
+                names = [name for name in host.listdir(library) if name.startswith("python")]
+            except Unreadable:
+                continue
+            for name in names:
+                found.append(posixpath.join(library, name))
+                found += [posixpath.join(library, name, packages) for packages in ("site-packages", "dist-packages")]
+    return [folder for folder in dict.fromkeys(found) if host.is_dir(folder)]
 
 
 def _is_roots_own(host: Host, path: str) -> bool:
-    return all(path_problem(host, place, 0) is None and tree_problem(place, 0) is None for place in _code_folders(host, path)[1:])
+    folders = {host.resolve(folder).path or folder for folder in _code_folders(host, path)}
+    tops = [folder for folder in sorted(folders) if posixpath.dirname(folder) not in folders]
+    return all(tree_problem(folder, 0) is None for folder in tops)
 
 
 def _nobody() -> tuple[int, int]:
