@@ -91,7 +91,7 @@ def _driver_remedy(case: ToolkitCase, floor: str, max_cuda: str | None) -> str:
     """The nearest way out; a driver branch that no longer serves the GPUs of the host is not advised."""
     rows = [architecture(case.tables, gpu.compute_cap) for gpu in case.host.known_gpus() if gpu.compute_cap]
     last = [row.last_driver_branch for row in rows if row and row.last_driver_branch is not None]
-    near = _nearest_with_wheels(case, max_cuda) if max_cuda else None
+    near = _nearest_with_wheels(case, max_cuda) if max_cuda else ""
     ask = "ask for %s" % near if near else "ask for an older toolkit"
     if rows and len(last) == len(rows) and max(last) < branch_of(floor):
         return "%s: no driver branch newer than %d serves these GPUs." % (capital(ask), max(last))
@@ -99,11 +99,11 @@ def _driver_remedy(case: ToolkitCase, floor: str, max_cuda: str | None) -> str:
 
 
 def _nearest_with_wheels(case: ToolkitCase, max_cuda: str) -> str:
-    """The newest toolkit for this driver; where that has no wheels, the first later one of its major, which runs on it too."""
+    """The newest toolkit for a driver; without wheels of it the first later one of its major, which runs too; else ""."""
     if case.method not in ("wheel", "auto"):
         return max_cuda
     known = [row.minor for row in case.tables.wheel_toolkits if major(row.minor) == major(max_cuda)]
-    return next((item for item in known if key(item) >= key(max_cuda)), max_cuda)
+    return next((item for item in known if key(item) >= key(max_cuda)), "")
 
 
 def _paired_driver(case: ToolkitCase) -> tuple[int | None, str | None]:
@@ -123,14 +123,14 @@ def minor_version_compat(case: ToolkitCase) -> Iterator[Finding]:
         return
     max_cuda = max_cuda_for_driver(case.tables, driver)
     needed = own or "branch %s" % branch
+    ask = ", or ask for %s" % max_cuda if max_cuda and _nearest_with_wheels(case, max_cuda) == max_cuda else ""
     yield Finding(
         "minor-version-compat",
         "warn",
         case.choice.minor,
         "%s runs on driver %s, but its PTX cannot be compiled by it at run time: that needs %s." % (case.title, driver, needed),
         _driver_evidence(case),
-        "Build for the GPU's own architecture, update the driver to %s, or ask for %s."
-        % (needed, max_cuda or "an older toolkit"),
+        "Build for the GPU's own architecture, or update the driver to %s%s." % (needed, ask),
         {"min_driver": own, "branch": branch, "driver": driver, "max_cuda": max_cuda},
     )
 
@@ -146,9 +146,8 @@ def driver_not_proven(case: HostCase) -> Iterator[Finding]:
         return
     else:
         cause = "The driver's version is not known (state %s), so whether it is new enough was not proven." % host.driver_state
-    yield Finding(
-        "driver-not-proven", "info", "driver", cause, "driver state %s" % host.driver_state, "Run again when the driver works."
-    )
+    evidence = "driver state %s" % host.driver_state
+    yield Finding("driver-not-proven", "info", "driver", cause, evidence, "Run again when the driver works.")
 
 
 def driver_required(case: HostCase) -> Iterator[Finding]:

@@ -60,6 +60,9 @@ def platform_unsupported(case: ToolkitCase) -> Iterator[Finding]:
     elif host.os_id == "alpine" and host.glibc is None:
         cause = "%s was asked for, and it needs glibc, which %s does not have (musl)." % (case.title, host.os_name)
         remedy = "Use a distribution with glibc."
+    elif host.os_id and host.glibc is None and case.method == "wheel" and not case.choice.is_satisfied:
+        cause = "%s was asked for by wheel, and no glibc was found on %s." % (case.title, host.os_name)
+        remedy = "Use a distribution with glibc; where it has one, see why it could not be asked."
     elif host.platform == "jetson" and case.method == "wheel" and case.choice.cuda_major < 13:
         cause = "%s was asked for by wheel on a Jetson, and its Arm wheels are for servers (sbsa)." % case.title
         remedy = "Use the CUDA of the JetPack, or packages of the Tegra repository with cuda-compat of the same minor."
