@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.packages import Package, driver_packages
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import has_prefix, is_dotted, key, major
-from ansible_collections.gpufleet.cuda.plugins.plugin_utils.driver_texts import TEXTS, XIDS
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.driver_texts import OTHER_XID, TEXTS
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Finding, ordered
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.lookup import max_cuda_for_driver
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import Tables
@@ -59,7 +59,7 @@ def _add(found: dict[str, _Case], name: str, evidence: str | None = None, *, aff
     case = found.setdefault(name, _Case())
     if evidence and evidence not in case.evidence:
         case.evidence.append(evidence)
-    if affected and affected not in case.affected:
+    if affected and _place(affected) not in map(_place, case.affected):
         case.affected.append(affected)
     case.values.update(values)
 
@@ -211,13 +211,8 @@ def _finding(name: str, case: _Case, driver: Mapping[str, Any], facts: Mapping[s
         "mismatch_remedy": _mismatch_remedy(driver),
         **case.values,
     }
-    if name.startswith("xid-"):
-        number = int(name[4:])
-        severity, meaning, remedy = XIDS.get(number, ("warn", "see NVIDIA's list of Xid errors", "Read the kernel log."))
-        cause = "The driver reported Xid %d: %s." % (number, meaning)
-    else:
-        severity, cause, remedy = TEXTS[name]
-        cause, remedy = cause.format(**values), remedy.format(**values)
+    severity, cause, remedy = TEXTS[name] if not name.startswith("xid-") else TEXTS.get(name, OTHER_XID)
+    cause, remedy = cause.format(**values), remedy.format(**values)
     subject = ", ".join(sorted(case.affected)) or "driver"
     details: dict[str, Any] = {"affected": sorted(case.affected)} if case.affected else {}
     return Finding(name, severity, subject, cause, "; ".join(case.evidence), remedy, details)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Severity
 
+_RESET = "Stop what uses the GPU, then reset it or reboot."
 # id: (severity, cause, remedy); what stands in braces is put in from the facts
 TEXTS: dict[str, tuple[Severity, str, str]] = {
     "banner-cuda-from-compat-library": (
@@ -209,30 +210,50 @@ TEXTS: dict[str, tuple[Severity, str, str]] = {
         "A driver library is an empty file.",
         "Remove the empty files and install the driver's libraries again; in an image, do so with no GPU mounts active.",
     ),
-}
-
-# NVIDIA, "Xid Errors": what the number means, and what is asked of the operator
-_RESET = "Stop what uses the GPU, then reset it or reboot."
-XIDS: dict[int, tuple[Severity, str, str]] = {
-    13: ("info", "a program made the graphics engine fail", "Look at the program first; run a diagnostic if it comes back."),
-    31: ("info", "a program used memory of the GPU that is not its own", "Look at the program first."),
-    43: ("info", "the GPU stopped working for a program", "Look at the program first."),
-    45: (
-        "warn",
-        "work was taken off the GPU after earlier errors",
-        "Look for the error before it; reboot when nvidia-smi hangs.",
+    # NVIDIA, "Xid Errors": what the number means, and what is asked of the operator
+    "xid-13": (
+        "info",
+        "Xid 13: a program made the graphics engine fail.",
+        "Look at the program first; run a diagnostic if it comes back.",
     ),
-    48: ("warn", "a memory error that cannot be corrected", _RESET + " Have the card exchanged when it comes back."),
-    61: ("warn", "the GPU's own controller stopped", _RESET),
-    62: ("warn", "the GPU's own controller halted", _RESET),
-    63: ("warn", "a faulty memory row was put aside", "Reset the GPU at the next occasion, so that the spare row is used."),
-    64: ("warn", "a faulty memory row could not be put aside", _RESET + " Have the card exchanged when it comes back."),
-    74: ("warn", "an NVLink error", "Check the links (nvidia-smi nvlink -s), then reset the GPUs."),
-    92: ("warn", "many corrected memory errors", "Run a field diagnostic."),
-    94: ("warn", "a memory error that was contained", "Start the program that ended again; reset the GPU at the next occasion."),
-    95: ("warn", "a memory error that was not contained", _RESET),
-    109: ("warn", "a context switch timed out", _RESET),
-    119: ("warn", "the GPU's system processor does not answer", _RESET + " Update the driver when it comes back."),
-    120: ("warn", "the GPU's system processor failed", _RESET + " Update the driver when it comes back."),
-    140: ("warn", "memory errors that were not recovered", _RESET),
+    "xid-31": ("info", "Xid 31: a program used memory of the GPU that is not its own.", "Look at the program first."),
+    "xid-43": ("info", "Xid 43: the GPU stopped working for a program.", "Look at the program first."),
+    "xid-48": (
+        "warn",
+        "Xid 48: a memory error that cannot be corrected.",
+        _RESET + " Have the card exchanged when it comes back.",
+    ),
+    "xid-61": ("warn", "Xid 61: the GPU's own controller stopped.", _RESET),
+    "xid-62": ("warn", "Xid 62: the GPU's own controller halted.", _RESET),
+    "xid-63": (
+        "warn",
+        "Xid 63: a faulty memory row was put aside.",
+        "Reset the GPU at the next occasion, so that the spare row is used.",
+    ),
+    "xid-64": (
+        "warn",
+        "Xid 64: a faulty memory row could not be put aside.",
+        _RESET + " Have the card exchanged when it comes back.",
+    ),
+    "xid-74": ("warn", "Xid 74: an NVLink error.", "Check the links (nvidia-smi nvlink -s), then reset the GPUs."),
+    "xid-92": ("warn", "Xid 92: many corrected memory errors.", "Run a field diagnostic."),
+    "xid-94": (
+        "warn",
+        "Xid 94: a memory error that was contained.",
+        "Start the program that ended again; reset the GPU at the next occasion.",
+    ),
+    "xid-95": ("warn", "Xid 95: a memory error that was not contained.", _RESET),
+    "xid-109": ("warn", "Xid 109: a context switch timed out.", _RESET),
+    "xid-119": (
+        "warn",
+        "Xid 119: the GPU's system processor does not answer.",
+        _RESET + " Update the driver when it comes back.",
+    ),
+    "xid-120": ("warn", "Xid 120: the GPU's system processor failed.", _RESET + " Update the driver when it comes back."),
+    "xid-140": ("warn", "Xid 140: memory errors that were not recovered.", _RESET),
 }
+OTHER_XID: tuple[Severity, str, str] = (
+    "warn",
+    "The driver reported an error of the GPU by its number.",
+    "Look the number up in NVIDIA's list of Xid errors.",
+)

@@ -25,7 +25,7 @@ _INVALID_FIELD = re.compile(r'Field "(?P<field>[^"]+)" is not a valid field to q
 _NOTHING = re.compile(r"^\[?(?:N/A|Not Supported|Not Available|Not Active|Insufficient Permissions|Unknown|Not Found)\]?$", re.I)
 _FAULT = re.compile(r"\[?(?:Unknown Error|GPU is lost|GPU requires reset|ERR!)\]?$", re.I)
 _HANDLE = re.compile(
-    r"Unable to determine the device handle for gpu\s*(?:\d+:\s*)?"
+    r"Unable to determine the device handle for gpu\s*(?:\d+:\s+)?"
     r"(?P<bus>(?:[0-9a-f]{3,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]+)\s*:\s*(?P<why>.+)",
     re.I,
 )
