@@ -78,7 +78,7 @@ def present(setup: Setup, want: assemble.Tree, *, when_in_use: str, check: bool)
     if judged.step == "nothing" and judged.have is not None:
         return outcome._replace(receipt_id=judged.have.id, files=len(judged.have.files), after=outcome.before)
     if judged.step == "repair" and judged.have is not None:
-        return repair(setup, judged.have, _artifacts(want), when_in_use=when_in_use, check=check)
+        return repair(setup, judged.have, wants_of(want.artifacts, want.cudnn), when_in_use=when_in_use, check=check)
     if judged.step == "replace" and when_in_use == "defer":
         users = users_of(place)
         if users:
@@ -92,15 +92,16 @@ def present(setup: Setup, want: assemble.Tree, *, when_in_use: str, check: bool)
     return _lay(setup, want, judged, outcome, when_in_use=when_in_use)
 
 
-def _artifacts(want: assemble.Tree) -> list[Want]:
-    wants = [Want(artifact, "toolkit") for artifact in want.artifacts]
-    return wants + [Want(artifact, "cudnn") for artifact in (want.cudnn or {}).get("artifacts", [])]
+def wants_of(artifacts: t.Iterable[dict[str, t.Any]], cudnn: t.Mapping[str, t.Any] | None) -> list[Want]:
+    """Every artifact with the owner of its files."""
+    wants = [Want(artifact, "toolkit") for artifact in artifacts or ()]
+    return wants + [Want(artifact, "cudnn") for artifact in (cudnn or {}).get("artifacts") or ()]
 
 
 def _lay(setup: Setup, want: assemble.Tree, judged: Judged, outcome: Outcome, *, when_in_use: str) -> Outcome:
     place = setup.place
     with staged(place) as (token, tree):
-        laid = lay(tree, _artifacts(want), setup)
+        laid = lay(tree, wants_of(want.artifacts, want.cudnn), setup)
         if want.cudnn is not None:
             assemble.check_cudnn(tree, laid.files, want.cudnn.get("cuda_major"), place.root)
         receipt = assemble.finish(tree, want, laid, token=token, final=place.root, dirs=setup.dirs)

@@ -52,14 +52,8 @@ def finish(tree: str, want: Tree, laid: Laid, *, token: str, final: str, dirs: l
     row = _version_file(tree, want)
     rows[row.path] = row
     os.makedirs(posixpath.join(tree, receipts.FOLDER), mode=0o755, exist_ok=True)
-    receipt = receipt_of(
-        want,
-        token=token,
-        files=rows.values(),
-        links=links.values(),
-        origins=laid.origins,
-        directories=folders_of([*rows, *links], dirs),
-    )
+    folders = folders_of([*rows, *links], dirs)
+    receipt = receipt_of(want, token=token, files=rows.values(), links=links.values(), origins=laid.origins, directories=folders)
     settle(tree, receipt, final)
     return receipt
 

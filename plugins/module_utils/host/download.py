@@ -93,7 +93,9 @@ def fetch(
             os.unlink(part)
         os.close(fd)
         raise
-    except BaseException:
+    except OSError as exc:
+        if is_full(exc):  # a part that cannot be finished would keep the space that others need
+            os.unlink(part)
         os.close(fd)
         raise
     if keep:

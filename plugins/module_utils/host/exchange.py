@@ -69,22 +69,16 @@ def lay_new(place: Place, staged: str) -> None:
     receipts.sync_folder(place.base)
 
 
-def replace(place: Place, token: str, staged: str) -> None:
-    """Exchange the tree at the root for ``staged`` and keep the old one as the previous one.
+def replace(place: Place, token: str, staged: str, *, keep: str = "previous") -> None:
+    """Exchange the tree at the root for ``staged``. The old one is kept as the previous one, or not with ``keep`` = nothing.
 
     ``staged`` may be the previous tree itself: that is a rollback.
     """
     new, old = _lay_of(staged), _lay_of(place.root)
     if new is None or old is None:
         raise CudaError("Only a tree of ours is exchanged for another: %r." % place.root, reason="foreign-tree", root=place.root)
-    journal = {
-        "schema": 1,
-        "name": place.name,
-        "token": token,
-        "new": new,
-        "old": old,
-        "staged": posixpath.relpath(staged, place.own),
-    }
+    journal = {"schema": 1, "name": place.name, "token": token, "new": new, "old": old, "keep": keep}
+    journal["staged"] = posixpath.relpath(staged, place.own)
     make_folder(_holding(place, token))
     receipts.write_whole(place.journal, json.dumps(journal).encode() + b"\n")
     try:
@@ -104,8 +98,8 @@ def _finish(place: Place, journal: t.Mapping[str, t.Any]) -> None:
     staged = posixpath.join(place.own, journal["staged"])
     if not os.path.lexists(place.root):
         os.rename(staged, place.root)
-    make_folder(posixpath.dirname(place.previous))
-    if _lay_of(place.previous) != old:
+    if journal["keep"] == "previous" and _lay_of(place.previous) != old:
+        make_folder(posixpath.dirname(place.previous))
         holding = _old(place, token)
         if _lay_of(staged) == old:
             make_folder(posixpath.dirname(holding))
@@ -115,8 +109,8 @@ def _finish(place: Place, journal: t.Mapping[str, t.Any]) -> None:
             make_folder(posixpath.dirname(discarded))
             os.rename(place.previous, discarded)
         os.rename(holding, place.previous)
+        receipts.sync_folder(posixpath.dirname(place.previous))
     receipts.sync_folder(place.base)
-    receipts.sync_folder(posixpath.dirname(place.previous))
     if _lay_of(place.root) != new:
         raise CudaError(
             "The tree at %r is not the one that was to be laid." % place.root, reason="journal-broken", root=place.root
@@ -146,6 +140,13 @@ def recover(base: str) -> list[str]:
     return done
 
 
+def leftovers(base: str) -> list[str]:
+    """What ``recover`` would have to do with."""
+    place = Place(base, "-")
+    found = [place.journal] if os.path.lexists(place.journal) else []
+    return found + [posixpath.join(place.staging, name) for name in _names(place.staging) if is_token(name)]
+
+
 def _recover_journal(base: str, path: str) -> str:
     try:
         with open(path, "rb") as handle:
@@ -154,7 +155,11 @@ def _recover_journal(base: str, path: str) -> str:
         tokens = (journal["token"], journal["new"], journal["old"])
         if journal["schema"] != 1 or not all(is_token(token) for token in tokens) or "/" in place.name:
             raise ValueError("unknown content")
-        if ".." in journal["staged"].split("/") or journal["staged"].startswith("/"):
+        if (
+            journal["keep"] not in ("previous", "nothing")
+            or ".." in journal["staged"].split("/")
+            or journal["staged"].startswith("/")
+        ):
             raise ValueError("path outside of the base")
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise CudaError(

@@ -72,7 +72,8 @@ def _with_times(root: str, have: Receipt) -> Receipt:
 def _refuse_folders(root: str, drift: Drift) -> None:
     """A folder where a file of ours was, or a link where a folder was, is somebody's work: nothing is written through it."""
     wrong = [path for path in drift.directories if kind_of(posixpath.join(root, path)) is not None]
-    wrong += [row.path for row in [*drift.files, *drift.links] if kind_of(posixpath.join(root, row.path)) == "dir"]
+    entries = [row.path for row in drift.files] + [link.path for link in drift.links]
+    wrong += [path for path in entries if kind_of(posixpath.join(root, path)) == "dir"]
     if wrong:
         raise CudaError(
             "%s cannot be repaired while other things stand where ours were: %s. Move them away, then run again."

@@ -1,0 +1,43 @@
+# Copyright (c) 2026 gpufleet.cuda contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How an apply module ends: one result, or one failure with a reason."""
+
+from __future__ import annotations
+
+import typing as t
+import urllib.parse
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.download import is_full
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.outcome import Outcome
+from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
+
+
+def run_and_exit(module: AnsibleModule, act: t.Callable[..., Outcome], path: str) -> t.NoReturn:
+    """Act and report."""
+    _hide_passwords(module)
+    try:
+        outcome = act(module.params, check=module.check_mode)
+    except CudaError as exc:
+        details: dict[str, t.Any] = {key: value for key, value in exc.details.items() if key != "msg"}
+        module.fail_json(msg=str(exc), reason=exc.reason, **details)
+    except OSError as exc:
+        where = exc.filename2 or exc.filename or path
+        module.fail_json(
+            msg="Cannot finish the work on %s: %s: %s." % (path, where, exc.strerror or exc),
+            reason="disk-full" if is_full(exc) else "file-system-error",
+        )
+    for note in outcome.notes:
+        module.warn(note)
+    module.exit_json(**outcome.as_result(path))
+
+
+def _hide_passwords(module: AnsibleModule) -> None:
+    """An address may carry a password; Ansible shows the arguments of every call."""
+    artifacts = list(module.params.get("artifacts") or []) + list((module.params.get("cudnn") or {}).get("artifacts") or [])
+    for artifact in artifacts:
+        password = urllib.parse.urlsplit(artifact["url"]).password
+        if password:
+            module.no_log_values.update((password, urllib.parse.unquote(password)))
