@@ -95,8 +95,8 @@ options:
   state_dir:
     description:
       - Folder where the outcome is recorded.
+      - Without it C(/var/lib/gpufleet) is used when O(roots) has V(/usr/local), else C(.gpufleet) in the first of O(roots).
     type: path
-    default: /var/lib/gpufleet
 seealso:
   - module: gpufleet.cuda.cuda_info
 """
@@ -191,7 +191,12 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verified import fingerprint, fingerprint_inputs, record
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verified import (
+    default_state_dir,
+    fingerprint,
+    fingerprint_inputs,
+    record,
+)
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verify import CHECKS, counts, outcome, verify
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verify_check import FAILED, Check, Cudnn, Tree
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
@@ -215,7 +220,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "interpreters": {"type": "list", "elements": "path", "default": []},
     "checks": {"type": "list", "elements": "str", "choices": _CHECKS, "default": _CHECKS},
     "roots": {"type": "list", "elements": "path", "default": ["/usr/local"]},
-    "state_dir": {"type": "path", "default": "/var/lib/gpufleet"},
+    "state_dir": {"type": "path"},
 }
 
 
@@ -252,7 +257,7 @@ def run(host: Host, params: t.Mapping[str, t.Any], *, record_it: bool, tmpdir: s
     if record_it and set(params["checks"]) == set(CHECKS):
         brief = [{key: check[key] for key in ("id", "subject", "outcome", "evidence")} for check in result["checks"]]
         result["recorded"] = record(
-            params["state_dir"],
+            params["state_dir"] or default_state_dir(params["roots"]),
             state=result["outcome"],
             fingerprint=now,
             trees=[host.resolve(tree.root).path or tree.root for tree in trees],

@@ -137,6 +137,11 @@ def _is_tree(host: Host, path: str) -> bool:
     return bool(_TREE_NAME.match(posixpath.basename(path)))
 
 
+def default_state_dir(roots: t.Sequence[str]) -> str:
+    """Where a host keeps what belongs to it and not to a tree."""
+    return "/var/lib/gpufleet" if not roots or "/usr/local" in roots else posixpath.join(roots[0].rstrip("/"), ".gpufleet")
+
+
 # -- the record -------------------------------------------------------------------------------------------------------
 
 
@@ -225,9 +230,13 @@ def _open_folder(path: str) -> int:
     try:
         try:
             os.mkdir(name, 0o755, dir_fd=above)
+            fresh = True
         except FileExistsError:
-            pass
-        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+            fresh = False
+        folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+        if fresh:
+            os.fchmod(folder, 0o755)  # whatever the umask: others may ask what was verified
+        return folder
     finally:
         os.close(above)
 

@@ -11,9 +11,11 @@ import stat
 
 import pytest
 
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe_trees import default_state_dir as observed_state_dir
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, RootfsHost
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verified import (
     Inputs,
+    default_state_dir,
     fingerprint,
     fingerprint_inputs,
     interpreter_stamp,
@@ -116,6 +118,29 @@ def test_what_is_recorded_is_what_the_facts_say(tmp_path) -> None:
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o644
     assert stat.S_IMODE(os.stat(state).st_mode) == 0o755
     assert os.listdir(state) == ["verified.json"]
+
+
+@pytest.mark.parametrize(
+    ("roots", "folder"),
+    [
+        ([], "/var/lib/gpufleet"),
+        (["/usr/local"], "/var/lib/gpufleet"),
+        (["/opt/a", "/usr/local"], "/var/lib/gpufleet"),
+        (["/home/me/cuda/"], "/home/me/cuda/.gpufleet"),
+    ],
+)
+def test_where_the_record_lies_unless_said_otherwise(roots: list[str], folder: str) -> None:
+    assert (default_state_dir(roots), observed_state_dir(roots)) == (folder, folder)
+
+
+def test_the_folder_can_be_read_by_all_whatever_the_umask(tmp_path) -> None:
+    before = os.umask(0o077)
+    try:
+        record(str(tmp_path / "state"), state="passed", fingerprint="x", trees=[], checks=[])
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE(os.stat(path).st_mode) for path in (tmp_path / "state", tmp_path / "state" / "verified.json")]
+    assert modes == [0o755, 0o644]
 
 
 @pytest.mark.parametrize(
