@@ -82,23 +82,24 @@ def platform_tags(architecture: str, glibc: str) -> list[str]:
     return tags
 
 
-def toolkit_request(version: str, extras: Sequence[str], also: Sequence[str], architecture: str, glibc: str) -> WheelRequest:
-    """The meta-package of a release with the chosen parts; ``also`` are requirements beside it."""
+def toolkit_request(spec: str, extras: Sequence[str], also: Sequence[str], architecture: str, glibc: str) -> WheelRequest:
+    """The meta-package of a release ("==13.3.*") with the chosen parts; ``also`` are requirements beside it."""
     return WheelRequest(
-        requirements=("%s[%s]==%s.*" % (META_PACKAGE, ",".join(sorted(extras)), version), *sorted(also)),
+        requirements=("%s[%s]%s" % (META_PACKAGE, ",".join(sorted(extras)), spec), *sorted(also)),
         architecture=architecture,
         glibc=glibc,
     )
 
 
-def cudnn_request(version: str, cuda_major: int, architecture: str, glibc: str) -> WheelRequest:
+def cudnn_request(package: str, spec: str, architecture: str, glibc: str) -> WheelRequest:
     """cuDNN alone: what it depends on is in the toolkit."""
-    return WheelRequest(
-        requirements=("nvidia-cudnn-cu%d==%s.*" % (cuda_major, version),),
-        architecture=architecture,
-        glibc=glibc,
-        dependencies=False,
-    )
+    return WheelRequest(requirements=(package + spec,), architecture=architecture, glibc=glibc, dependencies=False)
+
+
+def exact_request(artifacts: Sequence[Mapping[str, Any]], architecture: str, glibc: str) -> WheelRequest:
+    """The very files of a receipt, to be found again on the index."""
+    pins = sorted("%s==%s" % (artifact["name"], artifact["version"]) for artifact in artifacts)
+    return WheelRequest(requirements=tuple(pins), architecture=architecture, glibc=glibc, dependencies=False)
 
 
 def without_credentials(url: str) -> str:

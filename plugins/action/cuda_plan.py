@@ -1,0 +1,124 @@
+# Copyright (c) 2026 gpufleet.cuda contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of a host, made on the controller."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.declaration import read_declaration
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.gate import deciding_finding
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan import make_plan, make_removal
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan_finish import finish
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan_model import Draft, Plan
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.render import diff, render, summary
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.resolve.wheels import Resolver
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import load_tables
+
+_JOINED = ("cuda_toolkits_", "cuda_projects_")
+# These go through to the modules and decide nothing.
+_PASSED_ON = ("interpreters", "lock_timeout")
+
+display = Display()
+
+
+def plain(value: Any) -> Any:
+    """A value of Ansible, which may be tagged or lazy, as Python's own types."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Mapping):
+        return {plain(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    return str.__str__(value) if isinstance(value, str) else str(value)
+
+
+class ActionModule(ActionBase):
+    """Compares facts with a declaration; opens no connection to the host."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _supports_check_mode = True
+    _supports_diff = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The result of the task."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        _validation, args = self.validate_argument_spec(  # type: ignore[no-untyped-call]
+            argument_spec={
+                "facts": {"type": "dict", "required": True},
+                "declaration": {"type": "dict", "required": True},
+                "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+                "remove": {"type": "list", "elements": "str", "default": []},
+                "index_max_age": {"type": "int", "default": 3600},
+                "tables": {"type": "dict", "default": {}},
+            }
+        )
+        # The raw arguments: validation would turn an unquoted 12.10 into text before it is judged.
+        facts = plain(self._task.args["facts"])
+        declared = plain(self._task.args["declaration"])
+        host = str(task_vars.get("inventory_hostname", "this host"))
+        try:
+            draft = self._draft(declared, facts, plain(args), task_vars)
+            answers = Resolver(max_age=args["index_max_age"]).resolve(draft.requests)
+        except CudaError as exc:
+            raise AnsibleActionFail(str(exc), result={"reason": exc.reason, "findings": []}) from exc
+        return self._report(finish(draft, answers, facts), facts, host, result)
+
+    def _draft(self, declared: dict[str, Any], facts: dict[str, Any], args: dict[str, Any], task_vars: dict[str, Any]) -> Draft:
+        tables = load_tables(args["tables"])
+        passed = {name: declared.pop(name, None) for name in _PASSED_ON}
+        declaration, mistakes = read_declaration(declared, self._joined(task_vars), tables=tables)
+        if args["state"] == "absent":
+            return make_removal(
+                declaration, facts, tables, args["remove"], mistakes=mistakes, lock_timeout=passed["lock_timeout"]
+            )
+        return make_plan(
+            declaration,
+            facts,
+            tables,
+            datetime.datetime.now(tz=datetime.UTC).date(),
+            mistakes=mistakes,
+            interpreters=passed["interpreters"] or [],
+            lock_timeout=passed["lock_timeout"],
+        )
+
+    def _joined(self, task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Declarations of further groups: ``cuda_toolkits_web`` beside ``cuda_toolkits``."""
+        names = sorted(name for name in task_vars if isinstance(name, str) and name.startswith(_JOINED))
+        return {str(name): plain(self._templar.template(task_vars[name])) for name in names}
+
+    def _report(self, plan: Plan, facts: dict[str, Any], host: str, result: dict[str, Any]) -> dict[str, Any]:
+        text = render(plan, facts)
+        check = bool(self._task.check_mode)
+        values = {
+            "actions": [action.as_dict() for action in plan.actions],
+            "findings": [finding.as_dict() for finding in plan.findings],
+            "refused": plan.refused,
+            "trees": [tree.as_dict() for tree in plan.trees],
+            "counts": plan.counts(),
+            "text": text,
+        }
+        if plan.refused:
+            deciding = deciding_finding(plan.findings)
+            reason = deciding.id if deciding else "refused"
+            raise AnsibleActionFail("Plan for %s\n\n%s" % (host, text), result={"reason": reason, **values})
+        result.update(values, changed=check and plan.changes)
+        if check:
+            result["diff"] = diff(plan, facts, host)
+        said = plan.actions or any(finding.severity == "warn" for finding in plan.findings)
+        display.display("Plan for %s\n\n%s\n" % (host, text) if said else "%s: %s" % (host, summary(plan, facts)))
+        return result
