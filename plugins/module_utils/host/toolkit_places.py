@@ -129,6 +129,7 @@ class _Finder:
             self._add(root, root)
 
     def _compiler(self, path: str) -> str | None:
+        """The program that is run in the end. A script that names no other one is it when it lies in a toolkit."""
         real = self._host.resolve(path).path
         if real is None:
             return None
@@ -139,7 +140,10 @@ class _Finder:
             behind = self._host.resolve(goal).path
             if behind is not None and behind != real:
                 return behind
-        return real if real == "/usr/bin/nvcc" else None
+        root = posixpath.dirname(posixpath.dirname(real))
+        signs = [sign for sign in (*_SIGNS, "conda-meta") if sign != "bin/nvcc"]
+        is_own = real == "/usr/bin/nvcc" or TREE_NAME.match(posixpath.basename(root)) is not None
+        return real if is_own or any(self._exists(posixpath.join(root, sign)) for sign in signs) else None
 
     def look_in_distribution(self) -> None:
         """A distribution's toolkit has /usr as its root when its nvcc is there; its CUDA_HOME of links is then another name."""
