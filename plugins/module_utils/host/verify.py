@@ -22,7 +22,8 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verify_torch im
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.ld_cache import parse_ld_cache
 
 CHECKS = ("receipt", "links", "elf", "loader", "cudnn", "nvcc", "compile", "torch")
-_DRIVER = ("/sys/module/nvidia", "/usr/lib/wsl/lib/libcuda.so.1", "/etc/nv_tegra_release")
+#: WSL, Jetson: GPUs that the PCI driver does not list.
+_GPU_DEVICES = ("/dev/dxg", "/dev/nvhost-gpu", "/dev/nvgpu")
 _SYSTEM = ("/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib")
 
 
@@ -64,15 +65,19 @@ def counts(checks: t.Iterable[Check]) -> dict[str, int]:
 
 
 def look(host: Host, tmpdir: str | None) -> System:
-    """Read from /sys, /proc and /dev, without asking the driver for anything."""
-    gpus = bool(host.listdir("/proc/driver/nvidia/gpus")) or host.exists("/dev/dxg")
+    """Read from /proc, /dev and the loader's cache, without asking the driver for anything.
+
+    A container without a GPU sees the host's /sys and /proc all the same, so a driver is there when its library is.
+    """
     machine = os.uname().machine
     entries = parse_ld_cache(host.read_bytes(LOADER_CACHE, 64 << 20) or b"", ("lib", "ld-"))
     cache: list[tuple[str, str]] | None = None
     if entries is not None:
         # glibc writes x86-64 where the kernel says x86_64.
         cache = [(entry.soname, entry.path) for entry in entries if entry.arch == machine.replace("_", "-")]
-    return System(machine, gpus, any(host.exists(path) for path in _DRIVER), cache, tmpdir)
+    driver = any(name == "libcuda.so.1" for name, _path in cache or ()) or host.exists("/usr/lib/wsl/lib/libcuda.so.1")
+    gpu = driver and (bool(host.listdir("/proc/driver/nvidia/gpus")) or any(host.exists(path) for path in _GPU_DEVICES))
+    return System(machine, gpu, driver, cache, tmpdir)
 
 
 def is_ours(host: Host, tree: Tree) -> bool:

@@ -171,7 +171,7 @@ def _load_remedy(error: str) -> str:
     if "GLIBC_" in error or "GLIBCXX_" in error or "CXXABI_" in error:
         return "This host's C library is too old for this cuDNN: ask for an older one, or a newer distribution."
     if "libcuda.so.1" in error:
-        return "The driver's libcuda.so.1 is not found by the loader: run ldconfig, or install the driver's compute libraries."
+        return "The driver's libcuda.so.1 does not load: install the driver's libraries anew."
     return "Run the site playbook again, it restores the tree."
 
 

@@ -69,7 +69,7 @@ def check_elf(host: Host, tree: Tree, *, machine: str, system: t.Callable[[str],
     evidence = "SONAME and NEEDED of %d libraries resolve" % len(found.libraries)
     checks = [Check("elf", tree.root, PASSED, evidence)]
     if remarks:
-        text = "optional parts need what this host lacks: %s" % listed(sorted(set(remarks)))
+        text = "optional parts, for which this host lacks something: %s" % listed(sorted(set(remarks)))
         checks.append(Check("elf-optional", tree.root, SKIPPED, text))
     return checks
 
@@ -141,19 +141,20 @@ def _soname_at(host: Host, path: str) -> str | None:
 
 
 def _needed(tree: Tree, library: Library, found: Found, system: t.Callable[[str], bool]) -> tuple[list[str], list[str]]:
-    faults, remarks = [], []
+    faults: list[str] = []
+    missing: list[str] = []
     for name in library.elf.needed:
         if _DRIVER.match(name) or any(name in names for names in found.names.values()) or system(name):
             continue
         text = "%s needs %s" % (library.name, name)
         if not _CORE.match(library.name):
-            remarks.append(text)
+            missing.append(name)
         elif _CORE.match(name) and tree.profile not in PROFILES and not _in_another_version(name, found):
             # Left out on purpose: the components were chosen one by one, or by whoever laid this tree.
-            remarks.append(text)
+            missing.append(name)
         else:
             faults.append(text)
-    return faults, remarks
+    return faults, ["%s needs %s" % (library.name, " and ".join(missing))] if missing else []
 
 
 def _in_another_version(name: str, found: Found) -> bool:
