@@ -32,7 +32,7 @@ class Judged(t.NamedTuple):
 def our_tree(place: Place) -> Receipt | None:
     """The receipt of the tree at the root; None when nothing is there; an error when it is somebody else's."""
     kind = kind_of(place.root)
-    if kind is None or (kind == "dir" and not os.listdir(place.root)):
+    if kind is None or _is_empty(place.root, kind):
         return None
     receipt = receipts.load(place.root) if kind == "dir" else None
     if receipt is None:
@@ -44,6 +44,10 @@ def our_tree(place: Place) -> Receipt | None:
             root=place.root,
         )
     return receipt
+
+
+def _is_empty(root: str, kind: str) -> bool:
+    return kind == "dir" and not os.listdir(root)
 
 
 def judge(place: Place, want: assemble.Tree) -> Judged:
@@ -142,7 +146,10 @@ def _keep_strangers(place: Place, have: Receipt, tree: str, new: Receipt) -> lis
 def absent(place: Place, *, when_in_use: str, check: bool) -> Outcome:
     """Remove exactly what the receipt lists, and the previous tree, which is ours as a whole."""
     kind = kind_of(place.root)
-    have = our_tree(place) if kind is not None else None
+    have = receipts.load(place.root) if kind == "dir" else None
+    if kind is not None and have is None and not _is_empty(place.root, kind):
+        note = "%s was not laid by us, so it is left as it is." % place.root
+        return Outcome(kept=[place.root], notes=[note])
     previous = kind_of(place.previous) is not None
     if have is None and not previous:
         return Outcome()

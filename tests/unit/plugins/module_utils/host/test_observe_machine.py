@@ -1,0 +1,344 @@
+# Copyright (c) 2026 gpufleet.cuda contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whole machines of real files and recorded commands: state, reason, GPUs and the findings that follow."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe_machine import observe_machine
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Result, RootfsHost
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.driver_findings import driver_findings
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import load_tables
+
+NVRM = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  %s  Release Build  (user@host)\n"
+MODULES = "/proc/modules"
+LOADED = {"/proc/driver/nvidia/version": NVRM % "570.124.06", MODULES: "nvidia 1 0 - Live 0x0\nnvidia_uvm 1 0 - Live 0x0\n"}
+NO_MODULE = {MODULES: "ext4 1 0 - Live 0x0\n", "/sys/module/ext4/x": ""}
+SMI = {"/usr/bin/nvidia-smi": "program"}
+LISTED = "GPU 0: NVIDIA A10 (UUID: GPU-1)\n"
+BANNER = "| NVIDIA-SMI 570.124.06    Driver Version: 570.124.06    CUDA Version: 12.8     |\n"
+NOT_RUNNING = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"
+KERNEL = {"/proc/sys/kernel/osrelease": "6.1.0-18-amd64\n"}
+
+
+class Machine(RootfsHost):
+    """A machine under a folder, whose commands are recorded."""
+
+    live = True
+
+    def __init__(self, rootfs: Path, files: dict[str, str], commands: dict[str, t.Any]) -> None:
+        super().__init__(str(rootfs))
+        self._commands = commands
+        self.asked: list[str] = []
+        for path, text in files.items():
+            place = rootfs / path.lstrip("/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if text.startswith("-> "):
+                place.symlink_to(text[3:])
+            else:
+                place.write_text(text)
+                place.chmod(0o755 if "/bin/" in path else 0o644)
+
+    def environ(self, name: str) -> str | None:
+        return "/usr/bin" if name == "PATH" else None
+
+    def run(self, argv: list[str], **how: object) -> Result:
+        self.asked.append(" ".join(argv))
+        for form, told in self._commands.items():
+            if self.asked[-1].startswith(form):
+                rc, text = told if isinstance(told, tuple) else (0, told)
+                return Result("ran", rc, text, "")
+        return Result("absent", None, "", "")
+
+
+def _gpu(bus_id: str, driver: str | None = "nvidia", pci_id: str = "10de:2236", kind: str = "0302") -> dict[str, str]:
+    vendor, device = pci_id.split(":")
+    folder = "/sys/bus/pci/devices/" + bus_id
+    files = {f"{folder}/class": f"0x{kind}00\n", f"{folder}/vendor": f"0x{vendor}\n", f"{folder}/device": f"0x{device}\n"}
+    return files if driver is None else {**files, f"{folder}/driver": "-> ../../drivers/" + driver}
+
+
+def _library(version: str, name: str = "libnvidia-ml") -> dict[str, str]:
+    folder = "/usr/lib/x86_64-linux-gnu"
+    return {f"{folder}/{name}.so.1": f"-> {name}.so.{version}", f"{folder}/{name}.so.{version}": "library"}
+
+
+class Row(t.NamedTuple):
+    """A machine and what is to come out of it."""
+
+    files: dict[str, str]
+    commands: dict[str, t.Any]
+    state: str
+    reason: str | None
+    findings: list[str]
+    more: dict[str, t.Any] = {}
+
+
+ROWS = {
+    "works": Row(
+        {**LOADED, **SMI, **_gpu("0000:31:00.0")},
+        {"nvidia-smi -L": LISTED, "nvidia-smi": BANNER},
+        "ok",
+        None,
+        [],
+    ),
+    "libraries newer, nobody to ask": Row(
+        {**LOADED, **_library("570.133.20")},
+        {},
+        "mismatch",
+        "driver-library-mismatch",
+        ["driver-library-mismatch"],
+        {"version": "570.124.06", "user_space": "570.133.20", "reboot_required": True},
+    ),
+    "a reboot would load the same module again": Row(
+        {**LOADED, **SMI, **_library("550.90.07")},
+        {
+            "nvidia-smi": (18, "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 550.90\n"),
+            "modinfo -F version": "570.124.06\n",
+        },
+        "mismatch",
+        "driver-library-mismatch",
+        ["driver-library-mismatch"],
+        {"module_on_disk": "570.124.06", "user_space": "550.90.07", "reboot_required": False},
+    ),
+    "only libcuda differs": Row(
+        {**LOADED, **_library("570.133.20", "libcuda")},
+        {},
+        "mismatch",
+        "cuda-803-libcuda-differs-from-module",
+        ["cuda-803-libcuda-differs-from-module"],
+    ),
+    "versions from the kernel log": Row(
+        {**SMI, MODULES: "nvidia 1 0 - Live 0x0\n"},
+        {
+            "nvidia-smi": (18, "Failed to initialize NVML: Driver/library version mismatch\n"),
+            "dmesg": "[9.0] NVRM: API mismatch: the client has the version 535.54.03, but\n"
+            "               NVRM: this kernel module has the version 530.30.02.  Please\n",
+        },
+        "mismatch",
+        "driver-library-mismatch",
+        ["driver-library-mismatch"],
+        {"version": "530.30.02", "user_space": "535.54.03"},
+    ),
+    "nouveau has the GPU": Row(
+        {**SMI, MODULES: "nouveau 1 0 - Live 0x0\n", **_gpu("0000:31:00.0", "nouveau")},
+        {"nvidia-smi": (9, NOT_RUNNING)},
+        "not_loaded",
+        "nouveau-active",
+        ["nouveau-active"],
+        {"nouveau": True},
+    ),
+    "unsigned under Secure Boot": Row(
+        {**SMI, **NO_MODULE, "/usr/bin/mokutil": "program"},
+        {
+            "nvidia-smi": (9, NOT_RUNNING),
+            "mokutil --sb-state": "SecureBoot enabled\n",
+            "modinfo -F version": "570.124.06\n",
+            "modinfo -F signer": "\n",
+        },
+        "not_loaded",
+        "secure-boot-blocks-module",
+        ["secure-boot-blocks-module"],
+        {"secure_boot": True},
+    ),
+    "signed, and not loaded for another reason": Row(
+        {**SMI, **NO_MODULE, "/usr/bin/mokutil": "program"},
+        {
+            "nvidia-smi": (9, NOT_RUNNING),
+            "mokutil --sb-state": "SecureBoot enabled\n",
+            "modinfo -F version": "570.124.06\n",
+            "modinfo -F signer": "Debian Secure Boot CA\n",
+        },
+        "not_loaded",
+        "driver-module-not-loaded",
+        ["driver-module-not-loaded"],
+    ),
+    "kept out by configuration": Row(
+        {**SMI, **NO_MODULE, "/etc/modprobe.d/off.conf": "blacklist nvidia\n"},
+        {"nvidia-smi": (9, NOT_RUNNING)},
+        "not_loaded",
+        "module-blacklisted",
+        ["module-blacklisted"],
+        {"blocked_by": "/etc/modprobe.d/off.conf"},
+    ),
+    "DKMS has another kernel": Row(
+        {**SMI, **NO_MODULE, **KERNEL},
+        {"nvidia-smi": (9, NOT_RUNNING), "dkms status": "nvidia/570.124.06, 6.1.0-17-amd64, x86_64: installed\n"},
+        "not_loaded",
+        "dkms-not-built-for-kernel",
+        ["dkms-not-built-for-kernel"],
+        {"dkms": {"version": "570.124.06", "kernels": ["6.1.0-17-amd64"]}},
+    ),
+    "container without devices": Row(
+        {**LOADED, **SMI, "/.dockerenv": ""},
+        {"nvidia-smi": (9, NOT_RUNNING)},
+        "query_failed",
+        "container-without-gpu-devices",
+        ["container-without-gpu-devices"],
+    ),
+    "container that lost its devices": Row(
+        {**LOADED, **SMI, "/.dockerenv": "", "/dev/nvidia0": "", "/dev/nvidiactl": "", "/dev/nvidia-uvm": ""},
+        {"nvidia-smi": (255, "Failed to initialize NVML: Unknown Error\n")},
+        "query_failed",
+        "container-cgroup-device-lost",
+        ["container-cgroup-device-lost"],
+    ),
+    "one GPU of two does not answer": Row(
+        {**LOADED, **SMI, **_gpu("0000:31:00.0"), **_gpu("0000:32:00.0")},
+        {
+            "nvidia-smi --query": "0, NVIDIA A10, 8.6, 23028, 00000000:31:00.0, GPU-1, Disabled, None\n",
+            "nvidia-smi": BANNER,
+            "dmesg": "[1.0] NVRM: Xid (PCI:0000:32:00): 79, pid=1, GPU has fallen off the bus.\n",
+        },
+        "ok",
+        None,
+        ["gpu-fallen-off-bus"],
+    ),
+    "an old card on nouveau beside a new one": Row(
+        {**LOADED, **SMI, **_gpu("0000:31:00.0"), **_gpu("0000:01:00.0", "nouveau", "10de:0de1", "0300")},
+        {"nvidia-smi --query": "0, NVIDIA A10, 8.6, 23028, 00000000:31:00.0, GPU-1, Disabled, None\n", "nvidia-smi": BANNER},
+        "ok",
+        None,
+        [],
+    ),
+    "WSL": Row(
+        {**SMI, "/proc/version": "Linux version 5.15.1-microsoft-standard-WSL2\n", "/usr/lib/wsl/lib/libcuda.so.1": "library"},
+        {"nvidia-smi": "| NVIDIA-SMI 550.76.01   Driver Version: 552.22    CUDA Version: 12.4 |\n"},
+        "ok",
+        None,
+        ["wsl-driver-from-windows"],
+        {"version": "552.22"},
+    ),
+    "NVSwitch without fabric manager": Row(
+        {**LOADED, **SMI, **_gpu("0000:31:00.0"), **_gpu("0000:07:00.0", None, "10de:22a3", "0680")},
+        {"nvidia-smi -L": "GPU 0: NVIDIA H100 (UUID: GPU-1)\n", "nvidia-smi": BANNER},
+        "ok",
+        None,
+        ["fabric-manager-missing"],
+    ),
+    "empty libcuda, left by a container runtime": Row(
+        {**LOADED, **SMI, **_library("570.124.06"), "/usr/lib/x86_64-linux-gnu/libcuda.so.1": ""},
+        {"nvidia-smi -L": LISTED, "nvidia-smi": BANNER.replace("12.8", "N/A ")},
+        "ok",
+        None,
+        ["smi-cuda-version-na", "zero-size-driver-library"],
+    ),
+    "MIG, and a CUDA that the branch does not know": Row(
+        {**LOADED, **SMI},
+        {
+            "nvidia-smi --query": "0, NVIDIA A100, 8.0, 40960, 00000000:31:00.0, GPU-1, Enabled, None\n",
+            "nvidia-smi": BANNER.replace("12.8", "13.0"),
+        },
+        "ok",
+        None,
+        ["banner-cuda-from-compat-library", "mig-enabled"],
+    ),
+    "virtual GPU without a licence": Row(
+        {**LOADED, **SMI},
+        {
+            "nvidia-smi --query": "0, GRID T4-16Q, 7.5, 16384, 00000000:02:00.0, GPU-1, [N/A], [N/A]\n",
+            "nvidia-smi -q": "GPU 00000000:02:00.0\n    License Status   : Unlicensed (Restricted)\n",
+            "nvidia-smi": BANNER,
+        },
+        "ok",
+        None,
+        ["vgpu-unlicensed"],
+    ),
+    "nvidia-uvm is missing though its module is loaded": Row(
+        {**LOADED, **SMI, "/dev/nvidia0": "", "/dev/nvidiactl": ""},
+        {"nvidia-smi -L": LISTED, "nvidia-smi": BANNER},
+        "ok",
+        None,
+        ["nvidia-uvm-device-missing"],
+    ),
+    "packages alone, of a machine whose modules cannot be seen": Row(
+        {"/usr/bin/rpm": "program"}, {"rpm -qa": "kmod-nvidia-570.124.06-1.x86_64\n"}, "unknown", None, []
+    ),
+}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_machine(tmp_path: Path, row: Row) -> None:
+    facts = observe_machine(Machine(tmp_path, row.files, row.commands))
+    driver = facts["driver"]
+    assert (driver["state"], driver["reason"]) == (row.state, row.reason)
+    assert {name: driver[name] for name in row.more} == row.more
+    assert [f.id for f in sorted(driver_findings(facts, load_tables()), key=lambda f: f.id)] == row.findings
+
+
+def test_a_machine_without_any_trace_runs_nothing(tmp_path: Path) -> None:
+    machine = Machine(
+        tmp_path,
+        {**NO_MODULE, **KERNEL, "/proc/sys/kernel/arch": "x86_64\n", **_gpu("0000:00:02.0", "i915", "8086:46a6", "0300")},
+        {},
+    )
+    facts = observe_machine(machine)
+    assert [line for line in machine.asked if not line.startswith("ldd")] == []
+    assert (facts["driver"]["state"], facts["gpus"]) == ("absent", {"state": "absent", "source": None, "on_bus": 0, "items": []})
+    assert facts["accelerators"] == []
+
+
+def test_a_gpu_without_driver_is_there_by_its_pci_id(tmp_path: Path) -> None:
+    facts = observe_machine(Machine(tmp_path, {**NO_MODULE, **_gpu("0000:31:00.0", None)}, {}))
+    assert facts["driver"]["state"] == "absent"
+    (item,) = facts["gpus"]["items"]
+    assert (facts["gpus"]["source"], item["pci_id"], item["bus_id"], item["health"]) == (
+        "pci",
+        "10de:2236",
+        "0000:31:00.0",
+        "unknown",
+    )
+
+
+def test_the_lost_gpu_keeps_its_place(tmp_path: Path) -> None:
+    row = ROWS["one GPU of two does not answer"]
+    facts = observe_machine(Machine(tmp_path, row.files, row.commands))
+    assert [(i["index"], i["bus_id"], i["health"], i["pci_id"]) for i in facts["gpus"]["items"]] == [
+        (0, "00000000:31:00.0", "ok", "10de:2236"),
+        (None, "0000:32:00.0", "failed", "10de:2236"),
+    ]
+
+
+def test_an_image_is_read_and_not_asked(tmp_path: Path) -> None:
+    Machine(
+        tmp_path,
+        {
+            "/etc/os-release": 'ID=debian\nVERSION_ID="12"\n',
+            "/proc/sys/kernel/osrelease": "of the machine that mounts it\n",
+            "/var/lib/dpkg/status": "Package: cuda-drivers-550\nStatus: install ok installed\nVersion: 550.54.15-1\n",
+            "/usr/bin/apt-get": "program",
+            "/lib/x86_64-linux-gnu/libc.so.6": "-> libc-2.31.so",
+            "/lib/x86_64-linux-gnu/libc-2.31.so": "library",
+        },
+        {},
+    )
+    facts = observe_machine(RootfsHost(str(tmp_path)))
+    assert {name: facts["os"][name] for name in ("id", "version_id", "kernel", "glibc", "package_manager", "container")} == {
+        "id": "debian",
+        "version_id": "12",
+        "kernel": None,
+        "glibc": "2.31",
+        "package_manager": "apt",
+        "container": None,
+    }
+    assert (facts["driver"]["state"], facts["driver"]["installed_package"]) == ("unknown", "550.54.15")
+    assert facts["gpus"] == {"state": "not_asked", "source": None, "on_bus": None, "items": []}
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="a compiler is only run when root owns it")
+def test_a_compiler_that_others_can_replace_is_not_run(tmp_path: Path) -> None:
+    machine = Machine(
+        tmp_path, {"/usr/bin/gcc": "program", "/opt/bin/gcc": "program"}, {"gcc --version": "gcc (Debian 12.2.0-14) 12.2.0\n"}
+    )
+    (tmp_path / "usr/bin/gcc").chmod(0o775)
+    assert observe_machine(machine)["os"]["compilers"][0]["version"] is None
+    (tmp_path / "usr/bin/gcc").chmod(0o755)
+    assert observe_machine(machine)["os"]["compilers"] == [
+        {"name": "gcc", "path": "/usr/bin/gcc", "version": "12.2.0", "default": True}
+    ]
