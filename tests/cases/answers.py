@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Result
 from ansible_collections.gpufleet.cuda.tests.cases.case import Command
@@ -36,6 +36,8 @@ class Answers:
     def __init__(self, commands: tuple[Command, ...], same: Callable[[str, str], bool]) -> None:
         self.commands = commands
         self._same = same
+        #: text of log files in which kernel messages stand
+        self.log_files: tuple[str, ...] = ()
         self._smi = SmiRecord([c for c in commands if posixpath.basename(c.argv[0]) == "nvidia-smi"])
 
     def mentions(self, program: str) -> bool:
@@ -52,6 +54,8 @@ class Answers:
             return self._smi.answer(rest) or (NOT_ASKED if self.mentions(program) else ABSENT)
         family = _FAMILIES.get(program)
         made = family(self, program, rest) if family is not None else None
+        if made is None and _VERSIONED.match(program):
+            made = _version([c for c in self.of(program) if self._same(c.argv[0], argv[0])], rest)
         if made is not None:
             return made
         gone = any(posixpath.basename(c.argv[0]) == program and c.missing for c in self.commands)
@@ -82,9 +86,9 @@ def _kernel_log(answers: Answers, program: str, rest: list[str]) -> Result | Non
         re.match(r"^(-\w*[kb]\w*|--dmesg|--boot.*|_TRANSPORT=kernel)$", word) for word in rest
     ):
         return None
-    texts, refused = [], None
+    texts, refused = list(answers.log_files), None
     for command in [*answers.of("dmesg"), *answers.of("journalctl")]:
-        if command.argv[0].endswith("journalctl") and not any(re.match(r"^(-\w*k\w*|--dmesg)$", w) for w in command.argv[1:]):
+        if _is_of_unit(command.argv[1:]):
             continue
         if command.rc == 0:
             texts.append(command.stdout)
@@ -94,6 +98,11 @@ def _kernel_log(answers: Answers, program: str, rest: list[str]) -> Result | Non
     if texts:
         return _ran("".join(texts))
     return result(refused) if refused is not None else None
+
+
+def _is_of_unit(words: Iterable[str]) -> bool:
+    """A journal of one service or program holds nothing of the kernel's."""
+    return any(re.match(r"^(-u|--unit|-t|--identifier|--user)", word) for word in words)
 
 
 def _first(answers: Answers, program: str, wanted: Callable[[Command], bool]) -> Command | None:
@@ -217,9 +226,9 @@ def _alternatives(answers: Answers, program: str, rest: list[str]) -> Result | N
     return result(same[0]) if same else None
 
 
-def _version(answers: Answers, program: str, rest: list[str]) -> Result | None:
+def _version(recorded: list[Command], rest: list[str]) -> Result | None:
     """A compiler or the C library tells its version in any of its forms."""
-    for command in answers.of(program):
+    for command in recorded:
         if command.rc == 0 and {"--version", "-v", "-V"} & set(command.argv[1:]):
             if {"-dumpversion", "-dumpfullversion"} & set(rest):
                 number = re.search(r"\b(\d+\.\d+(\.\d+)?)\b(?!.*\))", command.stdout.splitlines()[0]) if command.stdout else None
@@ -242,10 +251,5 @@ _FAMILIES: dict[str, Callable[[Answers, str, list[str]], Result | None]] = {
     "locale": _same_program,
     "mokutil": _same_program,
     "dkms": _same_program,
-    "ldd": _version,
-    "gcc": _version,
-    "g++": _version,
-    "cc": _version,
-    "clang": _version,
-    "nvcc": _version,
 }
+_VERSIONED = re.compile(r"^(ldd|nvcc|cc|(gcc|g\+\+|clang)(-\d+)?)$")

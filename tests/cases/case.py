@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ import yaml
 _REMARK = re.compile(r"^(?P<text>.*\S)\s+\((?P<remark>[^()]*)\)$", re.S)
 # What people put behind a command to see less of it; what is left is still that command's own output
 _FILTER = re.compile(r"\s*\|\s*(grep|egrep|head|tail|sort|less|cat|uniq|awk|sed)\b.*$", re.S)
-_WRAPPER = re.compile(r"^(sudo(\s+-\w+)*|time|LC_ALL=\S+|LANG=\S+|LANGUAGE=\S*|timeout(\s+-\S+(\s+\d+)?)?\s+\d+\w?)\s+")
+_WRAPPER = re.compile(r"^(sudo(\s+-\w+)*|time|[A-Za-z_]\w*=\S*|timeout(\s+-\S+(\s+\d+)?)?\s+\d+\w?)\s+")
+_MACHINE = re.compile(r"^(in (a |the )?)?(host|container|guest|pod|vm|node|machine|image)\b", re.I)
 
 
 class BrokenCase(Exception):
@@ -42,12 +43,13 @@ class Command:
         """The shell did not find the program itself (127 is also what the loader answers when a library is missing)."""
         name = self.argv[0].rsplit("/", 1)[-1]
         said = self.stderr.replace("'", "").replace('"', "")
-        return self.rc == 127 and (not said.strip() or re.search(rf"\b{re.escape(name)}: (command )?not found", said) is not None)
+        gone = rf"\b{re.escape(name)}:? (command )?not found|{re.escape(self.argv[0])}: No such file"
+        return self.rc == 127 and (not said.strip() or re.search(gone, said) is not None)
 
 
 @dataclass(frozen=True)
 class Case:
-    """What a case file says."""
+    """What a case file says. ``strange`` are kinds of input that nothing here reads."""
 
     id: str
     kind: str
@@ -56,7 +58,8 @@ class Case:
     commands: tuple[Command, ...]
     request: dict[str, Any] | None
     expect: dict[str, Any]
-    variant: str = field(default="")
+    variant: str = ""
+    strange: tuple[str, ...] = ()
 
     def machines(self) -> list[Case]:
         """One case for each machine it speaks of: a command recorded twice with different remarks tells of two machines.
@@ -66,10 +69,10 @@ class Case:
         seen: dict[str, list[str]] = {}
         for command in self.commands:
             seen.setdefault(command.text, []).append(command.remark)
-        remarks = [r for group in seen.values() if len(group) > 1 for r in group if r]
+        remarks = [r for group in seen.values() for r in group if r and (len(group) > 1 or _MACHINE.match(r))]
         ordered = sorted(dict.fromkeys(remarks), key=lambda remark: not remark.lower().startswith("host"))
-        if not ordered:
-            return [self]
+        if len(ordered) < 2:
+            return [replace(self, variant=ordered[0] if ordered else "")]
         return [
             replace(self, variant=one, commands=tuple(c for c in self.commands if c.remark == one or c.remark not in ordered))
             for one in ordered
@@ -90,6 +93,7 @@ def load(path: Path) -> Case:
 def read(raw: dict[str, Any]) -> Case:
     """The case in a mapping."""
     given = _mapping(raw.get("input") or {}, "input")
+    strange = sorted(set(given) - {"files", "commands", "request"})
     expect = _mapping(raw.get("expect"), "expect")
     if not isinstance(raw.get("id"), str) or not isinstance(raw.get("kind"), str):
         raise BrokenCase("has no id or no kind")
@@ -104,6 +108,7 @@ def read(raw: dict[str, Any]) -> Case:
         commands=commands,
         request=None if request is None else _mapping(request, "request"),
         expect=expect,
+        strange=tuple(map(str, strange)),
     )
 
 

@@ -1,24 +1,17 @@
 # Copyright (c) 2026 gpufleet.cuda contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the output of commands says about the file system: listings become files, folders and links."""
+"""What is known of a machine's files, by path, and the file system that it makes."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ansible_collections.gpufleet.cuda.tests.cases.case import Command
 from ansible_collections.gpufleet.cuda.tests.cases.tree import Node, Tree
 
 DEFAULT_PATH = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
-_LONG = re.compile(
-    r"^(?P<type>[-dlcbps])(?P<mode>[-rwxsStT]{9})[.+@]?\s+\d+\s+(?P<user>\S+)\s+(?P<group>\S+)\s+(?P<size>\d+|\d+,\s*\d+)\s+"
-    r"(?:\d{4}-\d\d-\d\d\s+\d\d:\d\d\S*(?:\s+[-+]\d{4})?|\S+\s+\S+\s+(?:\d{4}|\d\d:\d\d))\s(?P<name>.+)$"
-)
-_KINDS = {"-": "file", "d": "dir", "l": "link"}
 _FILE_NAME = re.compile(
     r"\.(so(\.[\d.]+)?|a|h|hpp|json|txt|conf|list|sources|sh|fish|csh|py|pc|bc|la|gpg|asc|repo|run|deb|rpm|tar|xz|gz|zst|ko|whl|md)$"
 )
@@ -41,15 +34,9 @@ class Evidence:
     path: list[str] = field(default_factory=list)
     owners: dict[str, str] = field(default_factory=dict)  # path -> the packages of which one has it
 
-
-def gather(commands: tuple[Command, ...]) -> Evidence:
-    """Read every command that speaks of files."""
-    found = Evidence()
-    for command in commands:
-        reader = _READERS.get(posixpath.basename(command.argv[0]))
-        if reader is not None and not command.timed_out:
-            reader(command, found)
-    return found
+    def paths(self) -> set[str]:
+        """Every path that is known to be there."""
+        return {*self.links, *self.nodes, *self.bare, *self.texts}
 
 
 def lay(evidence: Evidence, files: dict[str, str | None]) -> Tree:
@@ -57,12 +44,14 @@ def lay(evidence: Evidence, files: dict[str, str | None]) -> Tree:
     tree = Tree()
     absent = told_absent(evidence, files)
     texts = {**evidence.texts, **{path: text for path, text in files.items() if text is not None and path.startswith("/")}}
+    for name in _merged({*evidence.paths(), *files}):
+        tree.put("/" + name, Node("link", target="usr/" + name))
     for path in sorted(evidence.links, key=lambda one: one.count("/")):
         tree.put(path, Node("link", target=evidence.links[path]))
     for path in sorted(evidence.nodes, key=lambda one: one.count("/")):
         tree.put(path, evidence.nodes[path])
     for path, text in texts.items():
-        tree.put(path, _file(path, text))
+        tree.put(path, file_node(path, text))
     _lay_bare(tree, evidence, absent)
     _lay_link_targets(tree, evidence, absent)
     for path in absent:
@@ -80,7 +69,8 @@ def is_program(path: str) -> bool:
     return posixpath.basename(posixpath.dirname(path)) in ("bin", "sbin")
 
 
-def _file(path: str, text: str) -> Node:
+def file_node(path: str, text: str) -> Node:
+    """A recorded file; words in brackets stand for what it is."""
     if _FOLDER.match(text):
         return Node("dir", mode=0o755)
     linked = _LINK_TO.match(text)
@@ -92,12 +82,22 @@ def _file(path: str, text: str) -> Node:
     return Node("file", data=text.encode(), mode=0o755 if is_program(path) else 0o644, size=size)
 
 
+def _merged(paths: set[str]) -> list[str]:
+    """Library folders of / are links into /usr nowadays, unless the case speaks of both or of the folder itself."""
+    names = []
+    for name in ("lib", "lib64"):
+        below = {path for path in paths if path.startswith(f"/{name}/")}
+        if f"/{name}" not in paths and not any("/usr" + path in paths for path in below):
+            names.append(name)
+    return names
+
+
 def _guess(path: str) -> Node:
     name = posixpath.basename(path)
     if path.startswith("/dev/"):
         return Node("other", mode=0o666)
     if _FILE_NAME.search(name) or is_program(path) or name.isupper():
-        return _file(path, "(binary)")
+        return file_node(path, "(binary)")
     return Node("dir", mode=0o755)
 
 
@@ -144,161 +144,3 @@ def _lay_link_targets(tree: Tree, evidence: Evidence, absent: set[str]) -> None:
             continue
         if posixpath.dirname(goal) not in evidence.listed:
             tree.put(goal, _guess(goal))
-
-
-# -- one reader a program -------------------------------------------------------------------------------------------------
-
-
-def _arguments(command: Command) -> list[str]:
-    return [word for word in command.argv[1:] if not word.startswith("-")]
-
-
-def _read_ls(command: Command, found: Evidence) -> None:
-    folders = [path.rstrip("/") or "/" for path in _arguments(command) if path.startswith("/") and not re.search(r"[*?\[]", path)]
-    options = "".join(word for word in command.argv[1:] if word.startswith("-") and not word.startswith("--"))
-    here = folders[0] if len(folders) == 1 and "d" not in options else None
-    for line in command.stdout.splitlines():
-        header = re.match(r"^(/.*):$", line)
-        if header is not None:
-            here = header[1].rstrip("/") or "/"
-            found.listed.add(here)
-            continue
-        if line.strip() and not line.startswith("total "):
-            _listed(line, here, found)
-    for line in command.stderr.splitlines():
-        gone = re.search(r"cannot access '?(/[^']*?)'?: No such file", line)
-        if gone is not None and not re.search(r"[*?\[]", gone[1]):
-            found.absent.add(gone[1])
-
-
-def _listed(line: str, here: str | None, found: Evidence) -> None:
-    row = _LONG.match(line)
-    name = row["name"] if row is not None else line.strip()
-    name, _, target = name.partition(" -> ")
-    if name in (".", "..") or (row is None and re.match(r"^[-dlcbps][-rwxsStT]{9}", line)):
-        return
-    path = name if name.startswith("/") else posixpath.join(here, name) if here is not None else None
-    if path is None:
-        return
-    if not name.startswith("/") and here is not None:
-        found.listed.add(here)
-    if row is None:
-        found.bare.add(path)
-    elif row["type"] == "l":
-        found.links[path] = target
-    else:
-        size = int(row["size"]) if row["size"].isdigit() else 0
-        kind = _KINDS.get(row["type"], "other")
-        found.nodes[path] = Node(kind, mode=_mode(row["mode"]), uid=0 if row["user"] in ("root", "0") else 1000, size=size)
-
-
-def _mode(text: str) -> int:
-    return sum(1 << (8 - place) for place, letter in enumerate(text) if letter not in "-ST")
-
-
-def _read_readlink(command: Command, found: Evidence) -> None:
-    asked, answer = _arguments(command)[-1:], command.stdout.strip()
-    if command.rc or not asked or not asked[0].startswith("/") or not answer:
-        return
-    if answer.startswith("/") and answer != asked[0]:
-        found.links[asked[0]] = answer
-        if command.argv[0].endswith("realpath") or any("f" in w or "e" in w for w in command.argv[1:] if w.startswith("-")):
-            found.bare.add(answer)
-    elif answer.startswith("/"):
-        found.bare.add(answer)
-    else:
-        found.links[asked[0]] = answer
-
-
-def _read_which(command: Command, found: Evidence) -> None:
-    for line in command.stdout.splitlines():
-        path = line.strip().rsplit(" is ", 1)[-1]
-        if path.startswith("/") and " " not in path:
-            found.nodes.setdefault(path, _file(path, "(binary)"))
-            if posixpath.dirname(path) not in found.path:
-                found.path.append(posixpath.dirname(path))
-
-
-def _read_paths(command: Command, found: Evidence) -> None:
-    """Commands whose output is paths, whatever they return: find, locate, dpkg -L, rpm -ql."""
-    program = posixpath.basename(command.argv[0])
-    lists = {"dpkg": ("-L", "--listfiles"), "dpkg-query": ("-L", "--listfiles"), "rpm": ("-ql", "-qlp", "-lq")}.get(program)
-    if lists is not None and not any(word in lists for word in command.argv[1:]):
-        return
-    packages = _arguments(command) if lists is not None else []
-    for line in command.stdout.splitlines():
-        path = line.strip()
-        if path.startswith("/") and not path.endswith(":"):
-            found.bare.add(path)
-            if packages:
-                found.owners[path] = " ".join(packages)
-
-
-def _read_arrows(command: Command, found: Evidence) -> None:
-    """``ldconfig -p`` and ``ldd``: a library name, an arrow, the file; ``ldconfig -v``: folders and links; its complaints."""
-    for path, fault in re.findall(r"(/\S+) is (not a symbolic link|empty)", command.stderr):
-        found.nodes[path] = _file(path, "(empty)" if fault == "empty" else "(binary)")
-    here = None
-    for line in command.stdout.splitlines():
-        header = re.match(r"^(/\S+):", line)
-        here = header[1] if header is not None else here
-        path = re.search(r"=>\s+(/\S+)", line)
-        link = re.match(r"^\s+(\S+\.so\S*) -> (\S+)", line)
-        if path is not None:
-            found.bare.add(path[1])
-        elif link is not None and here is not None:
-            found.bare.update({posixpath.join(here, link[1]), posixpath.join(here, link[2])})
-
-
-def _read_cat(command: Command, found: Evidence) -> None:
-    paths = [path for path in _arguments(command) if path.startswith("/") and not re.search(r"[*?\[]", path)]
-    if len(paths) == 1:
-        if command.rc == 0 and command.stdout:
-            found.texts.setdefault(paths[0], command.stdout)
-        elif "No such file" in command.stderr:
-            found.absent.add(paths[0])
-        return
-    for line in command.stdout.splitlines():
-        row = re.match(r"^(/[^:]+)[:-](.*)$", line)  # grep over several files
-        if row is not None and posixpath.basename(command.argv[0]) in ("grep", "egrep"):
-            found.texts[row[1]] = found.texts.get(row[1], "") + row[2] + "\n"
-
-
-def _read_found(command: Command, found: Evidence) -> None:
-    """What a configuration step says that it found."""
-    for path in re.findall(r"[Ff]ound \w+: \S*?(/\S+\.(?:so|a)(?:\.[\d.]*\d)?)(?=[\s)]|$)", command.stdout):
-        found.bare.add(path)
-
-
-def _read_sums(command: Command, found: Evidence) -> None:
-    for line in command.stdout.splitlines():
-        path = line.split()[-1] if line.split() else ""
-        if path.startswith("/"):
-            found.nodes.setdefault(path, _file(path, "(binary)"))
-
-
-_READERS: dict[str, Callable[[Command, Evidence], None]] = {
-    "ls": _read_ls,
-    "readlink": _read_readlink,
-    "realpath": _read_readlink,
-    "which": _read_which,
-    "whereis": _read_which,
-    "type": _read_which,
-    "command": _read_which,
-    "find": _read_paths,
-    "locate": _read_paths,
-    "dpkg": _read_paths,
-    "dpkg-query": _read_paths,
-    "rpm": _read_paths,
-    "ldconfig": _read_arrows,
-    "ldd": _read_arrows,
-    "cat": _read_cat,
-    "head": _read_cat,
-    "tail": _read_cat,
-    "grep": _read_cat,
-    "egrep": _read_cat,
-    "cmake": _read_found,
-    "configure": _read_found,
-    "sha256sum": _read_sums,
-    "md5sum": _read_sums,
-}

@@ -15,7 +15,8 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Ent
 from ansible_collections.gpufleet.cuda.tests.cases import kernel, packages, untold
 from ansible_collections.gpufleet.cuda.tests.cases.answers import Answers
 from ansible_collections.gpufleet.cuda.tests.cases.case import Case, Command
-from ansible_collections.gpufleet.cuda.tests.cases.evidence import DEFAULT_PATH, Evidence, gather, is_program, lay, told_absent
+from ansible_collections.gpufleet.cuda.tests.cases.evidence import DEFAULT_PATH, Evidence, is_program, lay, told_absent
+from ansible_collections.gpufleet.cuda.tests.cases.listings import READ_PROGRAMS, gather
 from ansible_collections.gpufleet.cuda.tests.cases.tree import Node, Tree
 
 
@@ -37,8 +38,8 @@ class CaseHost(Host):
         self._lay_programs(case.commands, evidence)
         self._path = _path(self._environ.get("PATH"), evidence, self._tree, case.commands)
         self.answers = Answers(case.commands, self._same)
-        #: every command that was asked, for tests
-        self.asked: list[list[str]] = []
+        self.answers.log_files = tuple(t for p in _LOGS for t in [case.files.get(p)] if t)
+        self._read: set[str] = set()
 
     # -- the primitives of the seam -------------------------------------------------------------------------------------
 
@@ -52,8 +53,11 @@ class CaseHost(Host):
         user: tuple[int, int] | None = None,
     ) -> Result:
         """The recorded answer."""
-        self.asked.append(list(argv))
-        return self.answers.answer(_unwrapped(argv))
+        bare = _unwrapped(argv)
+        answer = self.answers.answer(bare)
+        if answer.status in ("ran", "timed_out"):
+            self._read.add(posixpath.basename(bare[0]))
+        return answer
 
     def environ(self, name: str) -> str | None:
         """The recorded variable; PATH is always there."""
@@ -103,6 +107,18 @@ class CaseHost(Host):
         """Not recorded."""
         return None
 
+    def interpreters(self) -> list[str]:
+        """The Python of every environment that shows: a user declares those of the projects."""
+        found = {re.sub(r"/lib(64)?/python3[\d.]*/(site|dist)-packages/.*$", "/bin/python", path) for path in self._tree.paths()}
+        return sorted(
+            path for path in found if path.endswith("/bin/python") and not path.startswith(("/usr/", "/opt/conda/pkgs/"))
+        )
+
+    def unread(self) -> list[str]:
+        """Programs that were recorded, and that nobody asked."""
+        told = self._read | READ_PROGRAMS | kernel.READ_PROGRAMS | {"printenv", "env", "echo"}
+        return sorted({posixpath.basename(c.argv[0]) for c in self.answers.commands} - told)
+
     # -- what was not said in so many words -----------------------------------------------------------------------------
 
     def _lay_programs(self, commands: tuple[Command, ...], evidence: Evidence) -> None:
@@ -134,6 +150,7 @@ class CaseHost(Host):
         return self._tree.resolve(name).path or name
 
 
+_LOGS = ("/var/log/kern.log", "/var/log/messages", "/var/log/syslog", "/var/log/dmesg")
 _OTHER_MACHINES = {"docker", "podman", "ssh", "cd", "echo"}
 
 

@@ -18,6 +18,7 @@ _PCI = re.compile(
 )
 _IN_USE = re.compile(r"^\s+Kernel driver in use: (\S+)")
 _VERSION_FILE = "/proc/driver/nvidia/version"
+READ_PROGRAMS = frozenset({"lsmod", "lspci", "mokutil", "uname", "dmesg", "journalctl", "modprobe"})
 _MACHINES = {"x86_64", "aarch64", "ppc64le", "i686", "armv7l", "riscv64"}
 # nvidia-smi talked with the module, whatever it complained of then
 _MODULE_ANSWERED = {0, 6, 15, 18, 255}
@@ -36,6 +37,8 @@ def lay(tree: Tree, case: Case) -> None:
         elif program == "mokutil" and "SecureBoot" in command.stdout:
             state = b"\x06\0\0\0" + (b"\x01" if "enabled" in command.stdout else b"\0")
             _file(tree, "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", state)
+    if "container" in case.variant.lower():
+        _file(tree, "/.dockerenv", b"")
     _file(tree, "/proc/sys/kernel/arch", (_machine(tree, case) + "\n").encode())
     running = re.match(r"Linux version (\S+)", case.files.get("/proc/version") or "")
     if running is not None:

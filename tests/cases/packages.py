@@ -42,13 +42,15 @@ def libraries(commands: tuple[Command, ...], evidence: Evidence) -> set[str]:
         if program not in ("rpm", "dpkg", "dpkg-query"):
             continue
         folder = "/usr/lib64" if program == "rpm" else "/usr/lib/x86_64-linux-gnu"
-        if any(re.match(r"(/usr)?/lib.*/libcudnn\.so", path) for path in {*evidence.bare, *evidence.links, *evidence.nodes}):
+        known = {path for path in evidence.paths() if re.match(r"(/usr)?/lib.*/libcudnn\.so", path)}
+        if any(re.search(r"\.so\.\d+\.\d+\.\d+$", path) for path in known):
             continue
         for line in command.stdout.splitlines():
             package = _CUDNN.search(line)
             if package is not None and "-dev" not in line and not line.startswith(("rc", "un")):
                 version = package["version"]
-                found |= {f"{folder}/libcudnn.so.{version.split('.')[0]}", f"{folder}/libcudnn.so.{version}"}
+                names = {f"libcudnn.so.{version.split('.')[0]}", f"libcudnn.so.{version}"}
+                found |= {f"{folder}/{name}" for name in names if not any(path.endswith("/" + name) for path in known)}
     return found
 
 

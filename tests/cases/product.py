@@ -17,12 +17,14 @@ from typing import Any
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe import observe as observe_host
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.cudnn_header import decode_version
-from ansible_collections.gpufleet.cuda.plugins.plugin_utils.declaration import Declaration, read_declaration
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.declaration import read_declaration
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.driver_findings import driver_findings
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Finding, ordered
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.gate import judge, verdict
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.host_view import view
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.lookup import max_cuda_for_driver
-from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import Tables, load_tables
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import load_tables
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tree_findings import tree_findings
 from ansible_collections.gpufleet.cuda.tests.cases.case import Case
 from ansible_collections.gpufleet.cuda.tests.cases.host import CaseHost
 
@@ -52,13 +54,18 @@ class Seen:
     hosts: tuple[CaseHost, ...]
     facts: tuple[dict[str, Any], ...]
     findings: tuple[Finding, ...]
+    judged: tuple[Finding, ...]
     vocabulary: Vocabulary
     is_plan: bool = False
     is_driver_told: bool = False
 
     def verdict(self) -> tuple[str, str | None]:
         """The plan's answer and the finding that decided it."""
-        return verdict(self.findings)
+        return verdict(self.judged)
+
+    def unread(self) -> list[str]:
+        """Programs whose recorded output neither the machine's making nor the product looked at."""
+        return sorted({program for host in self.hosts for program in host.unread()})
 
     def gpus(self) -> list[dict[str, Any]]:
         """The GPUs, with the compute capability that the rules go by."""
@@ -82,18 +89,26 @@ def observe(case: Case) -> Seen:
     """Run the product on a case."""
     hosts = tuple(CaseHost(machine) for machine in case.machines())
     request = case.request or {}
-    strange = sorted(set(request) - _ASKED)
+    strange = [f"input {name}" for name in case.strange] + [f"request {name}" for name in sorted(set(request) - _ASKED)]
     if strange:
-        raise NoNotion(f"request {', '.join(strange)}")
+        raise NoNotion(", ".join(strange))
     tables = load_tables()
     raw = declaration(request)
     declared, mistakes = read_declaration(raw, tables=tables)
-    facts = tuple(_with_torch(host, observe_host(host, roots=declared.roots())) for host in hosts)
+    facts = tuple(observe_host(host, roots=declared.roots(), interpreters=host.interpreters()) for host in hosts)
+    observed = [finding for one in facts for finding in (*driver_findings(one, tables), *tree_findings(one))]
     if case.request is not None:
         facts = (_as_requested(facts[0], request), *facts[1:])
-    findings = [*mistakes, *(finding for one in facts for finding in _judged(declared, one, tables))]
+    # Cases have no date, so nothing in them is past its end of life
+    judged = [*mistakes, *(finding for one in facts for finding in judge(declared, one, tables, date.min))]
     return Seen(
-        hosts, facts, tuple(ordered(findings)), vocabulary(), is_plan=case.request is not None, is_driver_told="driver" in request
+        hosts,
+        tuple(_with_torch(host, one) for host, one in zip(hosts, facts, strict=True)),
+        findings=tuple(ordered([*judged, *observed])),
+        judged=tuple(ordered(judged)),
+        vocabulary=vocabulary(),
+        is_plan=case.request is not None,
+        is_driver_told="driver" in request,
     )
 
 
@@ -120,11 +135,6 @@ def declaration(request: Mapping[str, Any]) -> dict[str, Any]:
             {"path": "/srv/project", "torch": f"{request['torch']}+{variant}" if variant else request["torch"]}
         )
     return raw
-
-
-def _judged(declared: Declaration, facts: dict[str, Any], tables: Tables) -> list[Finding]:
-    # Cases have no date, so nothing in them is past its end of life
-    return judge(declared, facts, tables, date.min)
 
 
 def _as_requested(facts: dict[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,6 +171,8 @@ _NO_GPU: dict[str, Any] = {
     "mig": None,
     "health": "ok",
     "pci_id": None,
+    "problem": None,
+    "license": None,
 }
 
 

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import key
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.cudnn_findings import effective_cudnn, system_cudnn
 from ansible_collections.gpufleet.cuda.tests.cases.product import Seen
 
 #: text for people, as the cases' own README has it
@@ -54,7 +56,7 @@ def compare(expect: Mapping[str, Any], seen: Seen) -> tuple[list[str], list[Diff
 
 
 def _ids(expected: Any) -> list[str]:
-    return [str(one) for one in expected] if isinstance(expected, list) else [str(expected)]
+    return [str(one) for one in expected] if isinstance(expected, list) else [] if expected is None else [str(expected)]
 
 
 def _findings(name: str, expected: Any, seen: Seen) -> Difference | None:
@@ -95,16 +97,25 @@ def _detail_or_fact(name: str, expected: Any, seen: Seen) -> Difference | None:
     for finding in sorted(seen.findings, key=lambda one: one.id != decided):
         if name in finding.details:
             got = finding.details[name]
+            if name == "affected":  # a GPU without a known bus id goes by its index
+                got = [int(one[4:]) if re.match(r"^GPU \d+$", str(one)) else one for one in got]
             break
     if name in _FACTS and (got is _NOTHING or name not in _PLANNED):
         got = _FACTS[name](seen)
     got = None if got is _NOTHING else got
+    if name in _PATHS and isinstance(expected, list):
+        # By whatever link a path is called
+        places = {
+            seen.hosts[0].resolve(path).path if isinstance(path, str) and path.startswith("/") else path for path in expected
+        }
+        return None if isinstance(got, list) and places == set(got) else Difference(name, expected, got)
     return None if _equal(expected, got) else Difference(name, expected, got)
 
 
 _NOTHING = object()
 # What the plan says of these outranks what was observed
 _PLANNED = {"max_cuda", "affected"}
+_PATHS = {"affected", "paths"}
 
 
 def _equal(expected: Any, got: Any) -> bool:
@@ -178,6 +189,7 @@ _FACTS: dict[str, Callable[[Seen], Any]] = {
     "active_nvcc": _at("path", "nvcc"),
     "default_toolkit": _at("default_link", "target"),
     "link_manager": _at("default_link", "manager"),
+    "effective": lambda seen: effective_cudnn(seen.facts[0]),
     "extra_lib_dirs": lambda seen: [path for tree in seen.facts[0]["toolkits"] for path in tree["extra_library_dirs"]],
 }
 
@@ -201,7 +213,7 @@ def _cudnn(name: str, expected: Any, seen: Seen) -> Difference | None:
 
 
 def _system_cudnn(name: str, expected: Any, seen: Seen) -> Difference | None:
-    return _list(name, expected, [c for c in _copies(seen) if c["origin"] not in ("python-wheel", "conda")], seen)
+    return _list(name, expected, [copy for facts in seen.facts for copy in system_cudnn(facts)], seen)
 
 
 def _copies(seen: Seen) -> list[dict[str, Any]]:
