@@ -5,18 +5,22 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 import typing as t
 
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import FOLDER
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.alternatives import parse_admin_file
 
 #: Debian's and Red Hat's registers of alternatives, one file a name.
 _REGISTERS = ("/var/lib/dpkg/alternatives", "/var/lib/alternatives")
+#: What is kept beside a default link that we made.
+RECORD = "default.json"
 
 
-def default_link(host: Host, path: str, ours: t.Collection[str]) -> dict[str, t.Any]:
-    """What ``path`` is; ``ours`` are the roots of our trees."""
+def default_link(host: Host, path: str) -> dict[str, t.Any]:
+    """What ``path`` is."""
     entry = host.lstat(path)
     facts: dict[str, t.Any] = {"path": path, "state": "absent", "chain": [path], "target": None, "manager": None}
     if entry is not None and entry.kind != "link":
@@ -26,14 +30,28 @@ def default_link(host: Host, path: str, ours: t.Collection[str]) -> dict[str, t.
         resolved = host.resolve(path)
         state = {"ok": "link", "loop": "loop"}.get(resolved.state, "dangling")
         facts.update(state=state, chain=list(dict.fromkeys(resolved.chain)), target=resolved.path)
-    if _is_alternative(host, path, facts["chain"]):
-        facts["manager"] = "update-alternatives"
-    elif facts["state"] == "link" and facts["target"] in ours:
+    if _is_ours(host, path):
         facts["manager"] = "gpufleet"
+    elif _is_alternative(host, path, facts["chain"]):
+        facts["manager"] = "update-alternatives"
     return facts
 
 
-def _is_alternative(host: Host, path: str, chain: t.Sequence[str]) -> bool:
+def _is_ours(host: Host, path: str) -> bool:
+    """Whether the link that stands is the one that our record tells of."""
+    folder = host.resolve(posixpath.dirname(path)).path
+    target = host.readlink(path)
+    text = host.read_text(posixpath.join(folder, FOLDER, RECORD), 1 << 16) if folder is not None and target is not None else None
+    try:
+        record = json.loads(text) if text else {}
+    except ValueError:
+        return False
+    if not isinstance(record, dict) or record.get("path") != posixpath.join(folder or "/", posixpath.basename(path)):
+        return False
+    return target in (record.get("target"), record.get("was"))
+
+
+def _is_alternative(host: Host, path: str, chain: list[str]) -> bool:
     """Whether the alternatives system claims the link: it goes through /etc/alternatives, or it is registered."""
     if len(chain) > 1 and posixpath.dirname(chain[1]) == "/etc/alternatives":
         return True

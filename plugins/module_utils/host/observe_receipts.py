@@ -15,6 +15,7 @@ import posixpath
 import re
 import typing as t
 
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import Place, is_token
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import ADDED, FOLDER, LIMIT, SCHEMA, TREE
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
@@ -131,20 +132,17 @@ def is_checked(path: str) -> bool:
     return path.startswith(_PROGRAMS) or ".so" in path or path.endswith(".a")
 
 
-def leftovers(host: Host, base: str, trees: t.Iterable[str]) -> list[str]:
-    """What killed runs left under ``base`` and in ``trees``: staging folders, journals, a cuDNN that is only half placed."""
-    own = posixpath.join(base, FOLDER)
-    staging = posixpath.join(own, "staging")
-    found = [posixpath.join(staging, name) for name in host.listdir(staging)]
-    journal = posixpath.join(own, "journal.json")
-    if host.lstat(journal) is not None:
-        found.append(journal)
-    for root in trees:
-        path = posixpath.join(root, FOLDER, ADDED)
-        head = host.read_bytes(path, LIMIT) if host.lstat(path) is not None else None
-        if head is not None and b'"state":"placing"' in head:
-            found.append(path)
-    return found
+def leftovers(host: Host, base: str) -> list[str]:
+    """What killed runs left under ``base``: trees that were being built, and the journal of a replacement."""
+    place = Place(base, "-")
+    found = [posixpath.join(place.staging, name) for name in host.listdir(place.staging) if is_token(name)]
+    return found + ([place.journal] if host.lstat(place.journal) is not None else [])
+
+
+def half_placed(root: str, receipts: Receipts) -> list[str]:
+    """The journal of a cuDNN that a killed run had begun to add to a foreign tree."""
+    state = (receipts.added or {}).get("state", "complete")
+    return [] if state == "complete" else [posixpath.join(root, FOLDER, ADDED)]
 
 
 def _read(host: Host, path: str) -> dict[str, t.Any] | None:

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe_loader 
     native_entries,
     read_loader,
 )
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe_receipts import leftovers
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe_receipts import half_placed, leftovers
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe_repositories import observe_repositories
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe_toolkits import (
     TRIPLES,
@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe_toolkit
 )
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, Unreadable
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.toolkit_places import DEFAULT_BASE, Places, find_toolkits
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verified import verification
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verified import default_state_dir, verification
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
 
@@ -46,7 +46,6 @@ def observe_trees(
     notes += places.notes
     loader = read_loader(host)
     trees = _toolkits(host, machine, places, notes)
-    ours = [tree.facts["root"] for tree in trees if tree.facts["owner"] == "gpufleet"]
     cudnn_at = [
         *system_places(host, TRIPLES.get(machine["os"]["architecture"]), _loader_folders(loader)),
         *python_places(host, interpreters),
@@ -56,7 +55,7 @@ def observe_trees(
         "toolkits": [tree.facts for tree in trees],
         "broken_links": places.broken,
         "cudnn": observe_cudnn(host, cudnn_at, trees, machine["packages"], notes),
-        "default_link": observe_default_link(host, default_link, ours),
+        "default_link": observe_default_link(host, default_link),
         "path": {
             "nvcc": nvcc[0] if nvcc else None,
             "nvcc_all": nvcc,
@@ -65,16 +64,11 @@ def observe_trees(
         "loader": loader_facts(host, loader),
         "repositories": observe_repositories(host),
         "verification": verification(host, state_dir, roots, interpreters),
-        "leftovers": sorted(path for base in dict.fromkeys(roots) for path in leftovers(host, base, _under(base, trees))),
+        "leftovers": _leftovers(host, roots, trees),
         "free_bytes": {base: host.free_bytes(base) for base in roots},
         "state_dir": state_dir,
         "notes": notes,
     }
-
-
-def default_state_dir(roots: t.Sequence[str]) -> str:
-    """What belongs to the host lies under /var/lib for the usual base, else in the base itself."""
-    return "/var/lib/gpufleet" if not roots or DEFAULT_BASE in roots else roots[0].rstrip("/") + "/.gpufleet"
 
 
 def _toolkits(host: Host, machine: t.Mapping[str, t.Any], places: Places, notes: list[str]) -> list[Toolkit]:
@@ -95,6 +89,11 @@ def _loader_folders(loader: Loader) -> list[str]:
     return [*cached, *(folder for folder in loader.folders if "cud" in folder), *loader.variable_folders()]
 
 
-def _under(base: str, trees: t.Iterable[Toolkit]) -> list[str]:
-    prefix = base.rstrip("/") + "/"
-    return [tree.facts["root"] for tree in trees if tree.receipts.added is not None and tree.facts["root"].startswith(prefix)]
+def _leftovers(host: Host, roots: t.Sequence[str], trees: t.Iterable[Toolkit]) -> list[str]:
+    """Under the declared roots only: what lies elsewhere is another declaration's."""
+    bases = [base.rstrip("/") + "/" for base in dict.fromkeys(roots)]
+    found = [path for base in bases for path in leftovers(host, base.rstrip("/") or "/")]
+    for tree in trees:
+        if tree.facts["root"].startswith(tuple(bases)):
+            found += half_placed(tree.facts["root"], tree.receipts)
+    return sorted(found)

@@ -226,7 +226,7 @@ class Host:
             found = os.statvfs(self._outside(resolved))
         except OSError:
             return None
-        return found.f_bavail * found.f_frsize
+        return (found.f_bavail if os.geteuid() else found.f_bfree) * found.f_frsize
 
     def is_dir(self, path: str) -> bool:
         """Whether ``path`` leads to a folder."""
