@@ -10,7 +10,7 @@ import typing as t
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.ownership import path_problem, tree_problem
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import tree_path
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, Unreadable
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verified import LOADER_CACHE
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verify_check import FAILED, PASSED, SKIPPED, Check, Tree
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verify_cudnn import check_cudnn, check_loader
@@ -44,7 +44,10 @@ def verify(
     system = look(host, tmpdir)
     found: list[Check] = []
     for tree in trees:
-        found += _check_tree(host, tree, system, checks)
+        try:
+            found += _check_tree(host, tree, system, checks)
+        except Unreadable as exc:
+            found.append(Check("links", tree.root, FAILED, str(exc).rstrip("."), "Verify as root, or as the owner of the tree."))
     if "loader" in checks and trees:
         found += check_loader(host, trees, system.cache)
     if "torch" in checks:

@@ -85,10 +85,12 @@ class Said(t.NamedTuple):
 
 def check_torch(host: Host, path: str, *, gpu: bool, timeout: float = TIMEOUT) -> list[Check]:
     """One interpreter; ``gpu``: this host has a GPU with a loaded driver."""
-    if not host.is_file(path):
-        return [Check("torch", path, FAILED, "there is no interpreter at this path", "Correct cuda_torch_interpreters.")]
     try:
+        if not host.is_file(path):
+            return [Check("torch", path, FAILED, "there is no interpreter at this path", "Correct cuda_torch_interpreters.")]
         users = _users(host, path)
+    except Unreadable as exc:
+        return [Check("torch", path, SKIPPED, "not run: %s" % str(exc).rstrip("."), "Verify as root, or as its owner.")]
     except Refused as exc:
         return [Check("torch", path, SKIPPED, "not run: %s" % exc, exc.remedy)]
     answer = Answer(None, "not_asked", "")

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host import verify
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.ownership import path_problem, tree_problem, writers
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, RootfsHost
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, RootfsHost, Unreadable
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verify_check import Check, Drift, Tree, listed
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.ld_cache import CacheEntry
 
@@ -52,6 +52,28 @@ def test_a_result_stays_small() -> None:
     found = Check("receipt", "/t", "failed", "x" * 5000, drift=drift).as_dict()
     assert (len(found["drift"]), len(found["evidence"])) == (100, 600)
     assert listed(["a", "b", "c", "d", "e", "f"]) == "a, b, c, d and 2 more"
+
+
+class Locked(Host):
+    """A machine on which one folder is closed to us."""
+
+    def __init__(self, closed: str) -> None:
+        self.closed = closed
+
+    def lstat(self, path: str):
+        if path.startswith(self.closed):
+            raise Unreadable(path, PermissionError(13, "Permission denied"))
+        return super().lstat(path)
+
+
+def test_what_cannot_be_read_is_said_and_does_not_end_the_run(tmp_path) -> None:
+    closed = str(tmp_path / "closed")
+    trees = [Tree(closed + "/cuda-12.4", "12.4.1")]
+    found = verify.verify(Locked(closed), trees, [closed + "/venv/bin/python"], checks=("links", "torch"))
+    assert [(check.id, check.outcome, check.evidence) for check in found] == [
+        ("links", "failed", "Cannot read %s: Permission denied" % closed),
+        ("torch", "skipped", "not run: Cannot read %s: Permission denied" % closed),
+    ]
 
 
 # -- owners -----------------------------------------------------------------------------------------------------------
