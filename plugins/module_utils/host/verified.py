@@ -68,7 +68,10 @@ def fingerprint_inputs(host: Host, roots: t.Iterable[str], interpreters: t.Itera
 
 def driver_stamp(host: Host) -> str | None:
     """Version of the loaded kernel module; on WSL, which has none, the stamp of the library that Windows lends."""
-    text = host.read_text("/sys/module/nvidia/version", 256)
+    try:
+        text = host.read_text("/sys/module/nvidia/version", 256)
+    except Unreadable:
+        text = None
     return text.strip() if text else file_stamp(host, "/usr/lib/wsl/lib/libcuda.so.1.1")
 
 
@@ -85,18 +88,27 @@ def tree_stamps(host: Host, roots: t.Iterable[str]) -> list[tuple[str, str | Non
     """Each tree at or directly under ``roots``, with what tells it from itself after a change."""
     found: dict[str, str | None] = {}
     for root in roots:
-        resolved = host.resolve(root).path
-        if resolved is None:
-            continue
-        if _is_tree(host, resolved):
-            found[resolved] = tree_stamp(host, resolved)
-            continue
-        for name in host.listdir(resolved):
-            path = posixpath.join(resolved, name)
-            entry = host.lstat(path)
-            if entry is not None and entry.kind == "dir" and _is_tree(host, path):
+        try:
+            for path in _trees_at(host, root):
                 found[path] = tree_stamp(host, path)
+        except Unreadable:
+            found[root] = "unreadable"
     return sorted(found.items())
+
+
+def _trees_at(host: Host, root: str) -> list[str]:
+    resolved = host.resolve(root).path
+    if resolved is None:
+        return []
+    if _is_tree(host, resolved):
+        return [resolved]
+    found = []
+    for name in host.listdir(resolved):
+        path = posixpath.join(resolved, name)
+        entry = host.lstat(path)
+        if entry is not None and entry.kind == "dir" and _is_tree(host, path):
+            found.append(path)
+    return found
 
 
 def tree_stamp(host: Host, root: str) -> str | None:
@@ -113,8 +125,8 @@ def tree_stamp(host: Host, root: str) -> str | None:
 
 def interpreter_stamp(host: Host, path: str) -> str | None:
     """The program behind ``path`` and the installed distributions beside it that decide what torch loads."""
-    resolved = host.resolve(path).path
     program = file_stamp(host, path)
+    resolved = host.resolve(path).path if program is not None else None
     if resolved is None or program is None:
         return None
     marks = [resolved, program]

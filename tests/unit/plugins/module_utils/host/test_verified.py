@@ -12,7 +12,7 @@ import stat
 import pytest
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe_trees import default_state_dir as observed_state_dir
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, RootfsHost
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, RootfsHost, Unreadable
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verified import (
     Inputs,
     default_state_dir,
@@ -186,3 +186,22 @@ def test_a_mounted_image_is_read_inside_itself(tmp_path) -> None:
     os.utime(tree / ".gpufleet" / "receipt.json", ns=(7, 7))
     (tmp_path / "opt").symlink_to("/usr/local")
     assert tree_stamps(RootfsHost(str(tmp_path)), ["/opt"]) == [("/usr/local/cuda-12.4", "7:12|-")]
+
+
+class Locked(Host):
+    """A machine on which one folder is closed to us."""
+
+    def __init__(self, closed: str) -> None:
+        self.closed = closed
+
+    def lstat(self, path: str):
+        if path.startswith(self.closed):
+            raise Unreadable(path, PermissionError(13, "Permission denied"))
+        return super().lstat(path)
+
+
+def test_what_cannot_be_read_still_gives_a_fingerprint(tmp_path) -> None:
+    closed = str(tmp_path / "closed")
+    inputs = fingerprint_inputs(Locked(closed), [closed, str(tmp_path)], [closed + "/venv/bin/python"])
+    assert (inputs.trees, inputs.interpreters) == ([(closed, "unreadable")], [(closed + "/venv/bin/python", None)])
+    assert verification(Locked(closed), closed, [], [])["state"] == "unreadable"
