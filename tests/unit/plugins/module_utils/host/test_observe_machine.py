@@ -126,6 +126,30 @@ ROWS = {
         ["driver-library-mismatch"],
         {"version": "530.30.02", "user_space": "535.54.03"},
     ),
+    "an automatic upgrade did it": Row(
+        {
+            **LOADED,
+            **_library("570.133.20"),
+            "/var/log/apt/history.log": "Start-Date: 2025-03-01  06:12:45\nCommandline: /usr/bin/unattended-upgrade\n"
+            "Upgrade: bash:amd64 (5.1, 5.2), libnvidia-compute-570:amd64 (570.124.06-0ubuntu1, 570.133.20-0ubuntu1)\n\n",
+        },
+        {},
+        "mismatch",
+        "driver-library-mismatch",
+        ["driver-library-mismatch", "unattended-upgrade-touched-driver"],
+        {"upgraded_by": "2025-03-01 06:12:45: libnvidia-compute-570"},
+    ),
+    "set aside for virtual machines": Row(
+        {**SMI, **NO_MODULE, **_gpu("0000:31:00.0", "vfio-pci")},
+        {"nvidia-smi": (9, NOT_RUNNING)},
+        "not_loaded",
+        "gpu-bound-to-other-driver",
+        ["gpu-bound-to-other-driver"],
+    ),
+    "nobody could be asked beside the kernel": Row(LOADED, {}, "ok", None, ["smi-missing"]),
+    "loaded, and nvidia-smi does not reach it": Row(
+        {**LOADED, **SMI}, {"nvidia-smi": (9, NOT_RUNNING)}, "query_failed", None, ["driver-query-failed"]
+    ),
     "nouveau has the GPU": Row(
         {**SMI, MODULES: "nouveau 1 0 - Live 0x0\n", **_gpu("0000:31:00.0", "nouveau")},
         {"nvidia-smi": (9, NOT_RUNNING)},

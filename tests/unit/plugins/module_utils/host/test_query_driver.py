@@ -203,7 +203,27 @@ def test_an_answer_that_is_none(answer: Result, status: str, smi: str) -> None:
     machine = Machine({"": answer})
     query = ask_driver(machine, _traces(loaded=False, smi="nvidia-smi"), wsl=False)
     assert (query.status, query.smi, query.gpus) == (status, smi, ())
-    assert machine.asked == [""]
+    assert machine.asked == ([""] if answer.rc != 0 else ["", "-q"])
+
+
+def test_a_banner_of_another_layout_gives_way_to_the_full_report() -> None:
+    report = """
+==============NVSMI LOG==============
+
+Driver Version                            : 700.10
+CUDA Version                              : 15.1
+
+Attached GPUs                             : 1
+GPU 00000000:00:04.0
+    Product Name                          : NVIDIA X1
+    GPU UUID                              : GPU-1
+    vGPU Software Licensed Product
+        Product Name                      : N/A
+"""
+    machine = Machine({"-q": Result("ran", 0, report, ""), "": Result("ran", 0, "| SMI 700.10 | CUDA 15.1 |\n", "")})
+    query = ask_driver(machine, _traces(loaded=False, smi="nvidia-smi"), wsl=False)
+    assert (query.status, query.driver_version, query.max_cuda, query.smi_version) == ("ok", "700.10", "15.1", None)
+    assert query.gpus == (Gpu(0, "NVIDIA X1", bus_id="00000000:00:04.0", uuid="GPU-1"),)
 
 
 def test_one_lost_gpu_beside_one_that_works() -> None:
