@@ -88,7 +88,7 @@ def _kernel_log(answers: Answers, program: str, rest: list[str]) -> Result | Non
         return None
     texts, refused = list(answers.log_files), None
     for command in [*answers.of("dmesg"), *answers.of("journalctl")]:
-        if _is_of_unit(command.argv[1:]):
+        if is_of_unit(command.argv[1:]):
             continue
         if command.rc == 0:
             texts.append(command.stdout)
@@ -100,7 +100,7 @@ def _kernel_log(answers: Answers, program: str, rest: list[str]) -> Result | Non
     return result(refused) if refused is not None else None
 
 
-def _is_of_unit(words: Iterable[str]) -> bool:
+def is_of_unit(words: Iterable[str]) -> bool:
     """A journal of one service or program holds nothing of the kernel's."""
     return any(re.match(r"^(-u|--unit|-t|--identifier|--user)", word) for word in words)
 

@@ -32,6 +32,7 @@ class Evidence:
     texts: dict[str, str] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     path: list[str] = field(default_factory=list)
+    copies: set[str] = field(default_factory=set)  # files where ldconfig wants a link
     owners: dict[str, str] = field(default_factory=dict)  # path -> the packages of which one has it
 
     def paths(self) -> set[str]:
@@ -142,5 +143,9 @@ def _lay_link_targets(tree: Tree, evidence: Evidence, absent: set[str]) -> None:
         goal = found.chain[-1]
         if found.state != "dangling" or not _FILE_NAME.search(posixpath.basename(goal)) or goal in absent:
             continue
-        if posixpath.dirname(goal) not in evidence.listed:
+        # Where other versions of it were shown, this one would have been shown as well
+        stem, folder = _SONAME.match(posixpath.basename(goal)), posixpath.dirname(goal)
+        shown = {_SONAME.match(posixpath.basename(other)) for other in evidence.nodes if posixpath.dirname(other) == folder}
+        has_others = stem is not None and any(other is not None and other["stem"] == stem["stem"] for other in shown)
+        if folder not in evidence.listed and not has_others:
             tree.put(goal, _guess(goal))

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Entry, Host, Resolved, Result
 from ansible_collections.gpufleet.cuda.tests.cases import kernel, packages, untold
-from ansible_collections.gpufleet.cuda.tests.cases.answers import Answers
+from ansible_collections.gpufleet.cuda.tests.cases.answers import Answers, is_of_unit
 from ansible_collections.gpufleet.cuda.tests.cases.case import Case, Command
 from ansible_collections.gpufleet.cuda.tests.cases.evidence import DEFAULT_PATH, Evidence, is_program, lay, told_absent
 from ansible_collections.gpufleet.cuda.tests.cases.listings import READ_PROGRAMS, gather
@@ -31,6 +31,7 @@ class CaseHost(Host):
         self._environ = _environ(case.commands)
         self._absent = told_absent(evidence, case.files)
         self._listed = evidence.listed
+        evidence.bare |= untold.linked_libraries(evidence)
         evidence.bare |= packages.libraries(case.commands, evidence)
         evidence.bare |= untold.cudnn_libraries(case.files, evidence)
         self._tree = lay(evidence, case.files)
@@ -117,7 +118,10 @@ class CaseHost(Host):
     def unread(self) -> list[str]:
         """Programs that were recorded, and that nobody asked."""
         told = self._read | READ_PROGRAMS | kernel.READ_PROGRAMS | {"printenv", "env", "echo"}
-        return sorted({posixpath.basename(c.argv[0]) for c in self.answers.commands} - told)
+        programs = {posixpath.basename(c.argv[0]): c for c in self.answers.commands}
+        return sorted(
+            name for name, c in programs.items() if name not in told or (name == "journalctl" and is_of_unit(c.argv[1:]))
+        )
 
     # -- what was not said in so many words -----------------------------------------------------------------------------
 
@@ -125,8 +129,11 @@ class CaseHost(Host):
         """Programs that answered are there: under the path that was asked, else in /usr/bin unless another place is known."""
         asked = {c.argv[0] for c in commands if c.argv[0].startswith("/") and not c.missing}
         for path in asked:
-            if self._tree.node(path) is None:
+            node = self._tree.node(path)
+            if node is None:
                 self._tree.put(path, Node("file", mode=0o755, size=1 << 20))
+            elif node.kind == "file":
+                node.mode |= 0o111
         for command in commands:
             program = command.argv[0]
             # A bare word with an error behind it stands for "some call of it" and does not say that it is installed

@@ -16,6 +16,11 @@ _PCI = re.compile(
     r".*\[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\]",
     re.I,
 )
+# Without -n there are words only
+_PCI_WORDS = re.compile(
+    r"^(?P<slot>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (?P<kind>[^:\[]+): NVIDIA Corporation (?!.*\[10de:)", re.I
+)
+_CLASSES = {"VGA compatible controller": "0300", "3D controller": "0302", "Display controller": "0380", "Audio device": "0403"}
 _IN_USE = re.compile(r"^\s+Kernel driver in use: (\S+)")
 _VERSION_FILE = "/proc/driver/nvidia/version"
 READ_PROGRAMS = frozenset({"lsmod", "lspci", "mokutil", "uname", "dmesg", "journalctl", "modprobe"})
@@ -65,15 +70,22 @@ def _pci(tree: Tree, listing: str) -> None:
     for line in listing.splitlines():
         found = _PCI.match(line)
         if found is not None:
-            slot = found["slot"] if found["slot"].count(":") == 2 else "0000:" + found["slot"]
-            folder = "/sys/bus/pci/devices/" + slot.lower()
-            for name in ("class", "vendor", "device"):
-                value = "0x" + found[name] + ("00" if name == "class" else "")
-                _file(tree, f"{folder}/{name}", (value.lower() + "\n").encode())
+            folder = _device(tree, found["slot"], found.groupdict())
+        words = _PCI_WORDS.match(line)
+        if found is None and words is not None and words["kind"] in _CLASSES:
+            folder = _device(tree, words["slot"], {"class": _CLASSES[words["kind"]], "vendor": "10de", "device": "ffff"})
         used = _IN_USE.match(line)
         if used is not None and folder is not None:
             tree.put(f"{folder}/driver", Node("link", target="../../drivers/" + used[1]))
             tree.put(f"/sys/bus/pci/drivers/{used[1]}", Node("dir", mode=0o755))
+
+
+def _device(tree: Tree, slot: str, ids: dict[str, str]) -> str:
+    folder = "/sys/bus/pci/devices/" + (slot if slot.count(":") == 2 else "0000:" + slot).lower()
+    for name in ("class", "vendor", "device"):
+        value = "0x" + ids[name] + ("00" if name == "class" else "")
+        _file(tree, f"{folder}/{name}", (value.lower() + "\n").encode())
+    return folder
 
 
 def _uname(tree: Tree, command: Command) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from collections.abc import Callable
@@ -119,6 +120,8 @@ def _read_arrows(command: Command, found: Evidence) -> None:
     """``ldconfig -p`` and ``ldd``: a library name, an arrow, the file; ``ldconfig -v``: folders and links; its complaints."""
     for path, fault in re.findall(r"(/\S+) is (not a symbolic link|empty)", command.stderr):
         found.nodes[path] = file_node(path, "(empty)" if fault == "empty" else "(binary)")
+        if fault != "empty":
+            found.copies.add(path)
     here = None
     for line in command.stdout.splitlines():
         header = re.match(r"^(/\S+):", line)
@@ -131,11 +134,24 @@ def _read_arrows(command: Command, found: Evidence) -> None:
             found.bare.update({posixpath.join(here, link[1]), posixpath.join(here, link[2])})
 
 
+def _whole(path: str, text: str) -> str:
+    """A part of a JSON file that a filter left, closed again."""
+    if not path.endswith(".json"):
+        return text
+    for closed in (text, "{" + text + "}", "{" + text.rstrip().rstrip(",") + "}", "{" + text + "}}", text + "}", text + "}}"):
+        try:
+            json.loads(closed)
+        except ValueError:
+            continue
+        return closed
+    return text
+
+
 def _read_cat(command: Command, found: Evidence) -> None:
     paths = [path for path in _arguments(command) if path.startswith("/") and not re.search(r"[*?\[]", path)]
     if len(paths) == 1:
         if command.rc == 0 and command.stdout:
-            found.texts.setdefault(paths[0], command.stdout)
+            found.texts.setdefault(paths[0], _whole(paths[0], command.stdout))
         elif "No such file" in command.stderr:
             found.absent.add(paths[0])
         return

@@ -26,12 +26,30 @@ def listed(commands: tuple[Command, ...], evidence: Evidence) -> tuple[Command, 
         rows = [line.strip() for c in rpm for line in c.stdout.splitlines() if _NEVRA.match(line.strip())]
         rows += [f"{name}-{version}-1.x86_64" for name, version in _owners(rpm, evidence)]
         made.append(_list(("rpm", "-qa"), rows))
+    made += _frontends(commands, rpm=bool(rpm), dpkg=any(c.argv[0].endswith(("dpkg", "dpkg-query")) for c in commands))
     dpkg = [c for c in commands if posixpath.basename(c.argv[0]) in ("dpkg", "dpkg-query")]
     if dpkg and not any({"-l", "--list", "-W", "--show"} & set(c.argv[1:]) for c in dpkg):
         rows = [f"ii  {name}  {version}  amd64  -" for name, version in _statuses(dpkg)]
         rows += [f"ii  {name}  {version}-1  amd64  -" for name, version in _owners(dpkg, evidence)]
         made.append(_list(("dpkg", "-l"), rows))
     return tuple(command for command in made if command.stdout)
+
+
+def _frontends(commands: tuple[Command, ...], *, rpm: bool, dpkg: bool) -> list[Command]:
+    """What apt and dnf list as installed, where the databases below them were not asked."""
+    made = []
+    apt = [c for c in commands if c.argv[0] in ("apt", "apt-cache")]
+    rows = [m for c in apt for m in re.findall(r"^([\w.+-]+)/\S+ (\S+) (\S+) \[[^]]*installed", c.stdout, re.M)]
+    policies = [m for c in apt for m in re.findall(r"^([\w.+-]+):\n  Installed: (\d\S*)", c.stdout, re.M)]
+    if not dpkg:
+        made.append(
+            _list(("dpkg", "-l"), [f"ii  {n}  {v}  {a}  -" for n, v, a in [*rows, *((n, v, "amd64") for n, v in policies)]])
+        )
+    lists = [c for c in commands if c.argv[0] in ("dnf", "yum") and "installed" in " ".join(c.argv)]
+    rows = [m for c in lists for m in re.findall(r"^([\w.+-]+)\.(\w+)\s+(?:\d+:)?(\S+-\S+)\s+@?\S+", c.stdout, re.M)]
+    if not rpm:
+        made.append(_list(("rpm", "-qa"), [f"{name}-{version}.{arch}" for name, arch, version in rows]))
+    return made
 
 
 def libraries(commands: tuple[Command, ...], evidence: Evidence) -> set[str]:

@@ -31,7 +31,22 @@ from ansible_collections.gpufleet.cuda.tests.cases.host import CaseHost
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 _METHODS = {"deb": "package", "rpm": "package", "package": "package", "tar": "archive", "archive": "archive"}
 _METHODS.update({"wheel": "wheel", "pip": "wheel", "auto": "auto"})
-_ASKED = {"cuda", "cudnn", "torch", "torch_variant", "torch_cuda", "build", "method", "gpus", "driver", "platform", "gcc"}
+_ASKED = {
+    "arch",
+    "architecture",
+    "cuda",
+    "cudnn",
+    "torch",
+    "torch_variant",
+    "torch_cuda",
+    "build",
+    "method",
+    "gpus",
+    "driver",
+    "platform",
+    "gcc",
+    "glibc",
+}
 _ID = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)+$")
 
 
@@ -152,8 +167,8 @@ def _as_requested(facts: dict[str, Any], request: Mapping[str, Any]) -> dict[str
     elif not gpus["items"]:
         gpus["state"] = "unknown"
     changed.update(driver=driver, gpus=gpus)
-    if "platform" in request:
-        changed["os"] = {**changed["os"], "platform": request["platform"]}
+    system = {"platform": "platform", "glibc": "glibc", "arch": "architecture", "architecture": "architecture"}
+    changed["os"] = {**changed["os"], **{name: request[key] for key, name in system.items() if key in request}}
     if "gcc" in request:
         row = {"name": "gcc", "path": "/usr/bin/gcc", "version": str(request["gcc"]), "default": True}
         changed["os"] = {**changed["os"], "compilers": [row]}

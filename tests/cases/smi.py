@@ -12,6 +12,16 @@ from ansible_collections.gpufleet.cuda.tests.cases.case import Command
 
 _UNITS = {"memory": "MiB", "power": "W", "clocks": "MHz", "utilization": "%"}
 _INVALID = re.compile(r'Field "([^"]+)" is not a valid field')
+_DRIVER = re.compile(r"(?:^Driver Version\s+: |<driver_version>)([\d.]+)", re.M)
+_CUDA = re.compile(r"(?:^CUDA Version\s+: |<cuda_version>)([\d.]+|N/A|ERR!)", re.M)
+# name of a column: (path in the text of -q, path in the XML of -q -x)
+_LONG_FORM = {
+    "name": (r"^    Product Name\s+: (.+)$", r"<product_name>(.+?)</product_name>"),
+    "uuid": (r"^    GPU UUID\s+: (.+)$", r"<uuid>(.+?)</uuid>"),
+    "memory.total": (r"^    FB Memory Usage\n        Total\s+: (.+)$", r"<fb_memory_usage>\s*<total>(.+?)</total>"),
+    "mig.mode.current": (r"^    MI[GM] Mode\n        Current\s+: (.+)$", r"<current_mig>(.+?)</current_mig>"),
+    "gpu_recovery_action": (r"^    GPU Recovery Action\s+: (.+)$", r"<gpu_recovery_action>(.+?)</gpu_recovery_action>"),
+}
 _GPU_LINE = re.compile(r"^GPU (\d+): (.+?) \(UUID: ([^)]+)\)", re.M)
 
 
@@ -33,10 +43,25 @@ class SmiRecord:
         asked = next((word.partition("=")[2].split(",") for word in rest if word.startswith("--query-gpu=")), None)
         if asked is not None:
             return self._query(asked, next((word for word in rest if word.startswith("--format=")), "--format=csv"))
+        if not rest:
+            return self._banner()
         if rest == ["-L"] and any("uuid" in row for row in self._rows):
             lines = (f"GPU {i}: {row.get('name', '')} (UUID: {row.get('uuid', '')})\n" for i, row in enumerate(self._rows))
             return Result("ran", 0, "".join(lines), "")
         return None
+
+    def _banner(self) -> Result | None:
+        """The heading, where a longer form or a query tells the driver's version; CUDA's stands in it when it is known."""
+        for command in self._commands:
+            driver = _DRIVER.search(command.stdout) if command.rc == 0 else None
+            cuda = _CUDA.search(command.stdout)
+            if driver is not None:
+                words = f"NVIDIA-SMI {driver[1]}    Driver Version: {driver[1]}    " + (
+                    f"CUDA Version: {cuda[1]}" if cuda else ""
+                )
+                return Result("ran", 0, f"| {words:<77} |\n", "")
+        version = next((row["driver_version"] for row in self._rows if row.get("driver_version")), None)
+        return None if version is None else Result("ran", 0, f"| NVIDIA-SMI {version}    Driver Version: {version} |\n", "")
 
     def _broken(self) -> Result | None:
         """A driver that hangs or fails does so for every form."""
@@ -83,6 +108,8 @@ class SmiRecord:
 
 def _table(command: Command) -> list[dict[str, str]]:
     asked = next((word.partition("=")[2] for word in command.argv[1:] if word.startswith("--query-gpu=")), None)
+    if "-q" in command.argv[1:]:
+        return _long_form(command.stdout)
     if asked is None:
         listed = _GPU_LINE.findall(command.stdout) if command.argv[1:] == ("-L",) else []
         return [{"index": index, "name": name, "uuid": uuid} for index, name, uuid in listed]
@@ -94,6 +121,20 @@ def _table(command: Command) -> list[dict[str, str]]:
         lines = lines[1:]
     rows = [[cell.strip() for cell in line.split(", ")] for line in lines]
     return [dict(zip(fields, row, strict=True)) for row in rows if len(row) == len(fields)]
+
+
+def _long_form(text: str) -> list[dict[str, str]]:
+    """The GPUs of ``nvidia-smi -q``, with or without ``-x``."""
+    blocks = re.split(r"^(?:GPU (?=[0-9A-Fa-f]+:)|\s*<gpu id=\")", text, flags=re.M)[1:]
+    rows = []
+    for index, block in enumerate(blocks):
+        row = {"index": str(index), "pci.bus_id": re.split(r"[\s\"]", block, maxsplit=1)[0]}
+        for name, shapes in _LONG_FORM.items():
+            found = next((m for m in (re.search(shape, block, re.M) for shape in shapes) if m is not None), None)
+            if found is not None:
+                row[name] = found[1].strip()
+        rows.append(row)
+    return rows
 
 
 def _unit(name: str) -> str:

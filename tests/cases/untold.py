@@ -32,6 +32,12 @@ def cudnn_libraries(files: dict[str, str | None], evidence: Evidence) -> set[str
     return found
 
 
+def linked_libraries(evidence: Evidence) -> set[str]:
+    """ldconfig complains of a file only when a library beside it has that SONAME."""
+    known = evidence.paths()
+    return {path + ".1" for path in evidence.copies if not any(other.startswith(path + ".") for other in known)}
+
+
 def compiler_folder(tree: Tree, asked: set[str]) -> str:
     """Where an nvcc lies of which only its answer is recorded: the default tree, the only tree, else /usr/bin."""
     folders = ["/usr/local/cuda", *(path for path in tree.paths() if _TREE_NAME.match(posixpath.basename(path)))]

@@ -178,6 +178,7 @@ _FACTS: dict[str, Callable[[Seen], Any]] = {
     "build_gcc": _at("driver", "build_gcc"),
     "xid": lambda seen: sorted({event["xid"] for event in seen.facts[0]["driver"]["events"] if event.get("xid") is not None}),
     "affected": _affected,
+    "fabric_manager_version": _at("driver", "fabric_manager", "version"),
     "gpus_on_bus": _at("gpus", "on_bus"),
     "gpu_pci_id": _pci_id,
     "compute_caps": _caps,
@@ -213,7 +214,7 @@ def _cudnn(name: str, expected: Any, seen: Seen) -> Difference | None:
 
 
 def _system_cudnn(name: str, expected: Any, seen: Seen) -> Difference | None:
-    return _list(name, expected, [copy for facts in seen.facts for copy in system_cudnn(facts)], seen)
+    return _list(name, expected, [dict(copy) for facts in seen.facts for copy in system_cudnn(facts)], seen)
 
 
 def _copies(seen: Seen) -> list[dict[str, Any]]:

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from typing import Any
 
 import pytest
 
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host
 from ansible_collections.gpufleet.cuda.tests.cases.case import BrokenCase, Case, read
 from ansible_collections.gpufleet.cuda.tests.cases.host import CaseHost
 
@@ -186,6 +189,91 @@ def test_one_form_answers_another(commands: dict[str, Any], argv: list[str], std
     answer = CaseHost(_case(commands=commands)).run(argv)
     expected = stdout if stdout is not None else next(iter(commands.values()))["stdout"]
     assert (answer.status, answer.rc, answer.stdout) == ("ran", 0, expected)
+
+
+def test_nvidia_smi_in_its_long_form_answers_the_short_ones() -> None:
+    text = """
+Driver Version                            : 535.129.03
+CUDA Version                              : 12.2
+
+GPU 00000000:02:00.0
+    Product Name                          : Tesla T4
+    GPU UUID                              : GPU-1
+    FB Memory Usage
+        Total                             : 8192 MiB
+"""
+    host = CaseHost(_case(commands={"nvidia-smi -q": _said(text)}))
+    banner = host.run(["nvidia-smi"]).stdout
+    assert banner.split() == [
+        "|",
+        "NVIDIA-SMI",
+        "535.129.03",
+        "Driver",
+        "Version:",
+        "535.129.03",
+        "CUDA",
+        "Version:",
+        "12.2",
+        "|",
+    ]
+    query = host.run(["nvidia-smi", "--query-gpu=name,memory.total,pci.bus_id,mig.mode.current", "--format=csv,noheader,nounits"])
+    assert query.stdout == "Tesla T4, 8192, 00000000:02:00.0, [N/A]\n"
+
+
+@pytest.mark.parametrize(
+    ("commands", "rows"),
+    [
+        ({"apt list --installed": _said("libcudnn8/unknown,now 8.9.7.29-1+cuda12.2 amd64 [installed]\n")}, ["dpkg", "-l"]),
+        ({"apt-cache policy libcudnn8": _said("libcudnn8:\n  Installed: 8.9.7.29-1+cuda12.2\n")}, ["dpkg", "-l"]),
+        (
+            {"dpkg -s libcudnn8": _said("Package: libcudnn8\nStatus: install ok installed\nVersion: 8.9.7.29-1+cuda12.2\n")},
+            ["dpkg", "-l"],
+        ),
+        ({"dnf list installed": _said("libcudnn8.x86_64    8.9.7.29-1.cuda12.2    @cuda\n")}, ["rpm", "-qa"]),
+        ({"rpm -qf /usr/lib64/libcudnn.so.8": _said("libcudnn8-8.9.7.29-1.cuda12.2.x86_64\n")}, ["rpm", "-qa"]),
+    ],
+)
+def test_packages_and_their_libraries(commands: dict[str, Any], rows: list[str]) -> None:
+    host = CaseHost(_case(commands=commands))
+    assert "libcudnn8" in host.run(rows).stdout
+    folder = "/usr/lib64" if rows[0] == "rpm" else "/usr/lib/x86_64-linux-gnu"
+    assert host.readlink(folder + "/libcudnn.so.8") == "libcudnn.so.8.9.7"
+
+
+def test_what_other_programs_say_of_files() -> None:
+    commands = {
+        "update-alternatives --display cuda": _said(
+            "cuda - auto mode\n  link currently points to /usr/local/cuda-12.4\n  link cuda is /usr/local/cuda\n"
+        ),
+        "cat /usr/local/cuda/version.json | grep -A2 cuda": _said('   "cuda" : {\n      "version" : "12.4.1"\n'),
+        "file /opt/a /opt/b": _said("/opt/a: broken symbolic link to /opt/c\n/opt/b: directory\n"),
+        "ldconfig": _said("", 0, "ldconfig: /usr/lib/wsl/lib/libcuda.so.1 is not a symbolic link\n"),
+        "grep -n CUDNN /usr/include/cudnn.h /usr/include/cudnn_version.h": _said(
+            "/usr/include/cudnn.h:3:#define CUDNN_MAJOR 7\n"
+        ),
+    }
+    host = CaseHost(_case(commands=commands))
+    assert host.resolve("/usr/local/cuda").path == "/usr/local/cuda-12.4"
+    assert (host.read_text("/usr/local/cuda-12.4/version.json") or "").replace("\n", "").endswith('"12.4.1"}}')
+    assert (host.resolve("/opt/a").state, host.is_dir("/opt/b")) == ("dangling", True)
+    assert host.listdir("/usr/lib/wsl/lib") == ["libcuda.so.1", "libcuda.so.1.1"]
+    assert host.read_text("/usr/include/cudnn.h") == "#define CUDNN_MAJOR 7\n"
+
+
+def test_what_nobody_read_is_named() -> None:
+    commands = {
+        "python -c 'import torch'": _said("x\n"),
+        "journalctl -u nvidia-fabricmanager": _said("x\n"),
+        "uname -r": _said("6.1\n"),
+    }
+    assert CaseHost(_case(commands=commands)).unread() == ["journalctl", "python"]
+
+
+def test_nothing_of_this_machine_shows_through() -> None:
+    touching = {
+        name for name, value in vars(Host).items() if callable(value) and re.search(r"\bos\.|_outside", inspect.getsource(value))
+    }
+    assert touching - {"_outside"} <= set(vars(CaseHost))
 
 
 def test_the_environment() -> None:
