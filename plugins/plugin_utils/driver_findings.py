@@ -73,6 +73,8 @@ def _add_reason(found: dict[str, _Case], driver: Mapping[str, Any]) -> None:
     if driver["state"] == "not_loaded" and driver["reason"] == "dkms-not-built-for-kernel" and driver["dkms"]:
         built = ", ".join(driver["dkms"]["kernels"]) or "no kernel"
         _add(found, "dkms-not-built-for-kernel", "DKMS has %s for: %s" % (driver["dkms"]["version"], built))
+    if driver["upgraded_by"]:
+        _add(found, "unattended-upgrade-touched-driver", driver["upgraded_by"])
     provider = driver["nvml_provider"] or ""
     if driver["reason"] == "nvml-library-missing" and ("/stubs/" in provider or provider.startswith("cuda-nvml-dev")):
         _add(found, "stub-satisfies-dependency", provider, provider=provider)
@@ -131,7 +133,7 @@ def _add_answers(found: dict[str, _Case], driver: Mapping[str, Any], platform: s
     if driver["cuda_answer"] == "not_available":
         missing = platform == "linux" and driver["libcuda"] is None and not driver["library_faults"]
         _add(found, "libcuda-missing" if missing else "smi-cuda-version-na", "CUDA Version: N/A")
-    if driver["smi"] == "absent" and driver["user_space"] and platform == "linux":
+    if driver["smi"] == "absent" and version and platform == "linux":
         _add(found, "smi-missing")
     if platform != "linux" or not is_dotted(version):
         return

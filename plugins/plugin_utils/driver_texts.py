@@ -195,6 +195,11 @@ TEXTS: dict[str, tuple[Severity, str, str]] = {
         "The only libnvidia-ml.so.1 is the toolkit's stub ({provider}), which is there for linking.",
         "Install the driver's own library package, and keep stub folders off the loader's path.",
     ),
+    "unattended-upgrade-touched-driver": (
+        "info",
+        "An automatic upgrade replaced the driver's packages under the loaded module.",
+        "Put the driver's packages on unattended-upgrades' Package-Blacklist, or hold them, and update in a window.",
+    ),
     "vgpu-unlicensed": (
         "warn",
         "A virtual GPU has no licence, and the driver slows it down.",
@@ -218,6 +223,7 @@ TEXTS: dict[str, tuple[Severity, str, str]] = {
     ),
     "xid-31": ("info", "Xid 31: a program used memory of the GPU that is not its own.", "Look at the program first."),
     "xid-43": ("info", "Xid 43: the GPU stopped working for a program.", "Look at the program first."),
+    "xid-45": ("warn", "Xid 45: work was taken off the GPU.", "Look for the error before it; reboot when nvidia-smi hangs, too."),
     "xid-48": (
         "warn",
         "Xid 48: a memory error that cannot be corrected.",

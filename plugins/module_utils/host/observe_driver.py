@@ -14,12 +14,18 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.driver_traces i
     nouveau_holds,
     secure_boot,
 )
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe_os import text_of
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.query_driver import Query
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.kernel_log import KernelLog, parse_kernel_log
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.kernel_modules import DkmsBuild, parse_dkms
-from ansible_collections.gpufleet.cuda.plugins.module_utils.read.packages import Package, driver_number, driver_packages
-from ansible_collections.gpufleet.cuda.plugins.module_utils.read.pci import has_nvswitch
+from ansible_collections.gpufleet.cuda.plugins.module_utils.read.packages import (
+    Package,
+    driver_number,
+    driver_packages,
+    unattended_driver_upgrade,
+)
+from ansible_collections.gpufleet.cuda.plugins.module_utils.read.pci import has_nvswitch, nvidia_gpus
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import has_prefix, is_dotted, key
 
 # Events that say why the module is not there, the most certain first
@@ -105,6 +111,7 @@ def _blank(os_facts: dict[str, t.Any]) -> dict[str, t.Any]:
         "message": None,
         "nvml_provider": None,
         "blocked_by": None,
+        "upgraded_by": None,
         "device_nodes": [],
         "library_faults": [],
         "uvm_loaded": None,
@@ -230,6 +237,7 @@ def _explain(host: Host, facts: dict[str, t.Any], *, container: bool, traces: Tr
     if state == "mismatch":
         only_libcuda = query.problem is None and facts["user_space"] is None
         facts["reason"] = "cuda-803-libcuda-differs-from-module" if only_libcuda else "driver-library-mismatch"
+        facts["upgraded_by"] = unattended_driver_upgrade(text_of(host, "/var/log/apt/history.log") or "")
     elif state == "query_failed":
         facts["reason"] = _why_failed(traces, query, container=container)
         if query.problem == "nvml-library-missing":
@@ -239,13 +247,19 @@ def _explain(host: Host, facts: dict[str, t.Any], *, container: bool, traces: Tr
         builds = parse_dkms(host.run(["dkms", "status"]).stdout)
         facts["dkms"] = _dkms_facts(builds)
         facts["blocked_by"] = is_blacklisted(host)
-        facts["reason"] = _why_not_loaded(host, facts, {event["id"] for event in facts["events"]})
+        events = {event["id"] for event in facts["events"]}
+        holders = {device.driver for device in nvidia_gpus(traces.devices or [])}
+        if holders and not holders & {None, "nvidia", "nouveau"}:
+            events.add("gpu-bound-to-other-driver")
+        facts["reason"] = _why_not_loaded(host, facts, events)
 
 
 def _why_failed(traces: Traces, query: Query, *, container: bool) -> str | None:
     has_nodes = any(name[len("nvidia") :].isdigit() for name in traces.nodes)
     if container and traces.loaded and query.problem in ("driver-module-not-loaded", "no-devices-found"):
         return query.problem if has_nodes else "container-without-gpu-devices"
+    if query.problem == "driver-module-not-loaded" and traces.loaded:
+        return None  # it is, whatever keeps the query from it
     if query.problem == "nvml-unknown-error":
         return "container-cgroup-device-lost" if container else None
     return query.problem

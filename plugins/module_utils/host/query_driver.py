@@ -139,19 +139,23 @@ def _nvml_gpu(row: dict[str, t.Any]) -> Gpu:
 def _ask_smi(host: Host, program: str) -> Query:
     """The banner first: it holds the CUDA version and every failure; then CSV for what the table cuts or lacks."""
     first = host.run([program], timeout=QUERY_TIMEOUT)
+    banner = nvidia_smi.parse_banner(first.stdout) if first.status == "ran" else None
+    table = nvidia_smi.parse_table(first.stdout) if banner else []
+    if banner is None and (first.rc == 0 or first.status == "not_asked"):  # a layout that is not known yet
+        report = host.run([program, "-q"], timeout=QUERY_TIMEOUT)
+        first = report if report.status == "timed_out" else first
+        banner, table = nvidia_smi.parse_report(report.stdout)
     if first.status == "timed_out":
         return _hung()
-    banner = nvidia_smi.parse_banner(first.stdout) if first.status == "ran" else None
     if first.status == "ran" and banner is None:
         return _failed(first)
-    table = tuple(nvidia_smi.parse_table(first.stdout)) if banner else ()
     rows = _query_rows(host, program)
     if rows is None:
         return _hung()
     failed = isinstance(rows, Result)
     if not banner and failed:
         return _failed(t.cast("Result", rows))
-    gpus = _merged(table, () if failed else t.cast("tuple[Gpu, ...]", rows))
+    gpus = _merged(tuple(table), () if failed else t.cast("tuple[Gpu, ...]", rows))
     if not gpus or any((gpu.name or "").endswith("...") for gpu in gpus):
         listed = host.run([program, "-L"], timeout=QUERY_TIMEOUT)
         gpus = _merged(gpus, tuple(nvidia_smi.parse_list(listed.stdout)) if listed.ok else ())
@@ -177,8 +181,8 @@ def _hung() -> Query:
 
 
 def _failed(answer: Result) -> Query:
-    if answer.status != "ran" or answer.rc == 127:
-        return Query(smi="absent" if answer.status in ("ran", "absent") else "not_asked")
+    if answer.status != "ran":
+        return Query(smi="absent" if answer.status == "absent" else "not_asked")
     why = nvidia_smi.parse_failure(answer.stdout + "\n" + answer.stderr, answer.rc)
     lost = nvidia_smi.parse_lost_gpus(answer.stdout + answer.stderr)
     return Query(

@@ -33,6 +33,7 @@ _CAUSES = (
     ("Loading of unsigned module is rejected", "secure-boot-blocks-module"),
     ("Loading of module with unavailable key is rejected", "secure-boot-blocks-module"),
     ("unsigned module loading is restricted", "secure-boot-blocks-module"),
+    ("could not insert 'nvidia': Exec format error", "dkms-not-built-for-kernel"),
     ("Module nvidia not found in directory", "module-not-found"),
 )
 _VERMAGIC = re.compile(r"\bnvidia: version magic '.*' should be '", re.I)

@@ -37,7 +37,7 @@ _REPORT_LINE = re.compile(r"^\s*(?P<name>[^:]+?)\s+:\s*(?P<value>.*?)\s*$")
 class Banner(t.NamedTuple):
     """``cuda_answer``: ok, error (ERR!), not_available (N/A), or None where the banner has no such field."""
 
-    smi_version: str
+    smi_version: str | None
     driver_version: str | None
     max_cuda: str | None
     cuda_answer: str | None
@@ -70,15 +70,17 @@ def parse_banner(text: str) -> Banner | None:
     found = _BANNER.search(text)
     if found is None:
         return None
-    cuda = found.group("cuda")
+    return _banner(found.group("smi"), found.group("driver"), found.group("cuda"))
+
+
+def _banner(smi: str | None, driver: str, cuda: str | None) -> Banner:
     if cuda is None:
-        answer, max_cuda = None, None
+        answer = None
     elif is_dotted(cuda):
-        answer, max_cuda = "ok", cuda
+        answer = "ok"
     else:
-        answer, max_cuda = ("error" if cuda.startswith("ERR") else "not_available"), None
-    driver = found.group("driver")
-    return Banner(found.group("smi"), driver if is_dotted(driver) else None, max_cuda, answer)
+        answer = "error" if cuda.startswith("ERR") else "not_available"
+    return Banner(smi, _dotted(driver), cuda if answer == "ok" else None, answer)
 
 
 # -- the table ------------------------------------------------------------------------------------------------------------
@@ -204,6 +206,27 @@ def parse_list(text: str) -> list[Gpu]:
     return gpus
 
 
+def parse_report(text: str) -> tuple[Banner | None, list[Gpu]]:
+    """``nvidia-smi -q``, whose names have outlived the layouts of the banner. It does not tell its own version."""
+    heading: dict[str, str] = {}
+    gpus: list[Gpu] = []
+    for line in text.splitlines():
+        bus = _REPORT_GPU.match(line)
+        row = _REPORT_LINE.match(line)
+        if bus:
+            gpus.append(Gpu(number=len(gpus), bus_id=bus.group("bus")))
+        elif row and not gpus:
+            heading.setdefault(row.group("name").strip(), row.group("value"))
+        elif row and row.group("name") == "Product Name" and gpus[-1].name is None:
+            gpus[-1] = gpus[-1]._replace(name=_known(row.group("value")))
+        elif row and row.group("name") == "GPU UUID":
+            gpus[-1] = gpus[-1]._replace(uuid=_known(row.group("value")))
+    driver = heading.get("Driver Version") or heading.get("KMD Version")
+    if driver is None:
+        return None, []
+    return _banner(None, driver, heading.get("CUDA Version") or heading.get("CUDA UMD Version")), gpus
+
+
 def parse_unlicensed(text: str) -> list[str]:
     """From ``nvidia-smi -q``: bus ids of virtual GPUs without a licence."""
     bus, found = "", []
@@ -231,6 +254,7 @@ _MESSAGES = (
     ("No devices were found", "no-devices-found"),
     ("couldn't find libnvidia-ml", "nvml-library-missing"),
     ("NVML Shared Library Not Found", "nvml-library-missing"),
+    ("libnvidia-ml.so.1: cannot open shared object", "nvml-library-missing"),
     ("Mismatch in versions between nvidia-smi and NVML", "smi-binary-differs-from-driver"),
     ("GPU is lost", "gpu-fallen-off-bus"),
     ("GPU requires reset", "gpu-needs-reset"),

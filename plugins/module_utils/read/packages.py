@@ -142,3 +142,18 @@ def driver_packages(packages: list[Package]) -> dict[str, list[tuple[str, str]]]
                 parts[part].append((package.name, number))
                 break
     return parts
+
+
+def unattended_driver_upgrade(history: str) -> str | None:
+    """From apt's history.log: the last automatic upgrade that touched the driver ("2024-03-01 06:12:45: nvidia-utils-535")."""
+    last = None
+    for paragraph in history.split("\n\n"):
+        if "unattended-upgrade" not in paragraph:
+            continue
+        began = re.search(r"^Start-Date: (\S+)\s+(\S+)", paragraph, re.M)
+        upgraded = re.search(r"^Upgrade: (.*)$", paragraph, re.M)
+        names = re.findall(r"(?:^|, )([^\s:,]+)(?::\S+)? \(", upgraded.group(1)) if upgraded else []
+        driver = sorted(n for n in names if _KERNEL.match(n) or _LIBRARIES.match(n) or _DRIVER.match(n))
+        if driver:
+            last = "%s: %s" % (" ".join(began.groups()) if began else "unknown time", ", ".join(driver))
+    return last
