@@ -222,6 +222,8 @@ def _newest_that_fits(cuda_major: int, host: HostView, tables: Tables) -> CudnnR
     caps = [key(gpu.compute_cap) for gpu in host.known_gpus() if gpu.compute_cap]
     driver = host.judged_driver if host.platform == "linux" else None
     machine = host.architecture or "x86_64"
+    wheels = [row.version for row in tables.cudnn_wheels if row.cuda_major == cuda_major and row.glibc(machine)]
+    held = {version.rpartition(".")[0] for version in wheels}
 
     def rank(row: CudnnRelease) -> tuple[int, bool, tuple[int, ...]]:
         build = row.build_for(cuda_major)
@@ -229,11 +231,7 @@ def _newest_that_fits(cuda_major: int, host: HostView, tables: Tables) -> CudnnR
         fits = build is not None and (driver is None or key(driver) >= key(build.min_driver))
         return served, fits, key(row.version)
 
-    rows = [
-        row
-        for row in tables.cudnn_releases
-        if row.build_for(cuda_major) and cudnn_wheels_of(tables, row.version, cuda_major, machine)
-    ]
+    rows = [row for row in tables.cudnn_releases if row.version in held and row.build_for(cuda_major)]
     return max(rows, key=rank, default=None)
 
 

@@ -18,8 +18,8 @@ from ansible_collections.gpufleet.cuda.plugins.plugin_utils import (
     gate_torch,
     gate_trees,
 )
-from ansible_collections.gpufleet.cuda.plugins.plugin_utils.choose import choose_toolkit
-from ansible_collections.gpufleet.cuda.plugins.plugin_utils.declaration import Declaration
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.choose import choose_cudnn, choose_toolkit
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.declaration import Declaration, ToolkitRequest
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Finding, ordered
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.gate_case import HostCase, ProjectCase, ToolkitCase
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.host_view import view
@@ -119,10 +119,7 @@ def judge(declaration: Declaration, facts: Mapping[str, Any], tables: Tables, to
     """Every finding about a declaration on a host, refusals first. Without ``today`` nothing is said about ends of life."""
     host = view(facts, tables)
     case = HostCase(declaration, host, tables, today)
-    cases = [
-        ToolkitCase(declaration, host, tables, today, request, choose_toolkit(request, host, tables, upgrade=declaration.upgrade))
-        for request in declaration.present()
-    ]
+    cases = [_toolkit_case(case, request) for request in declaration.present()]
     minors = {item.choice.minor for item in cases}
     findings = [finding for rule in HOST_RULES for finding in rule(case)]
     findings += gate_trees.default_not_declared(case, minors)
@@ -136,6 +133,12 @@ def judge(declaration: Declaration, facts: Mapping[str, Any], tables: Tables, to
         found += gate_torch.project_toolkit_not_declared(project_case, minors)
         findings += [_about(finding, project.origin) for finding in found]
     return ordered(_advised(declaration, findings))
+
+
+def _toolkit_case(case: HostCase, request: ToolkitRequest) -> ToolkitCase:
+    choice = choose_toolkit(request, case.host, case.tables, upgrade=case.declaration.upgrade)
+    cudnn = choose_cudnn(request, choice.cuda_major, case.host, case.tables)
+    return ToolkitCase(case.declaration, case.host, case.tables, case.today, request, choice, cudnn)
 
 
 def skipped(findings: Iterable[Finding]) -> frozenset[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import key
-from ansible_collections.gpufleet.cuda.plugins.plugin_utils.choose import ToolkitChoice
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.choose import CudnnChoice, ToolkitChoice
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.declaration import Declaration, ProjectRequest, ToolkitRequest
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Severity
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.host_view import HostView
@@ -34,6 +34,7 @@ class ToolkitCase(HostCase):
 
     request: ToolkitRequest
     choice: ToolkitChoice
+    cudnn: CudnnChoice | None
 
     @property
     def name(self) -> str:

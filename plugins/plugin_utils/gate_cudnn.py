@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import key, minor
-from ansible_collections.gpufleet.cuda.plugins.plugin_utils.choose import choose_cudnn
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Finding
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.gate_case import ToolkitCase
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.gate_gpu import named
@@ -28,8 +27,7 @@ def _shown(case: ToolkitCase, row: CudnnRelease) -> str:
 
 def chosen_release(case: ToolkitCase) -> tuple[CudnnRelease, CudnnBuild] | None:
     """The release that the request becomes, with its build for the toolkit's CUDA major."""
-    choice = choose_cudnn(case.request, case.choice.cuda_major, case.host, case.tables)
-    row = cudnn_row(case.tables, choice.version) if choice else None
+    row = cudnn_row(case.tables, case.cudnn.version) if case.cudnn else None
     build = row.build_for(case.choice.cuda_major) if row else None
     return (row, build) if row and build else None
 

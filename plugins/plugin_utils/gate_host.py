@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import key, major
-from ansible_collections.gpufleet.cuda.plugins.plugin_utils.choose import choose_cudnn
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Finding
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.gate_case import HostCase, ToolkitCase, severity
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.host_view import Compiler
@@ -117,7 +116,7 @@ def glibc_too_old(case: ToolkitCase) -> Iterator[Finding]:
     if wheel and not case.choice.is_satisfied and key(glibc) < key(wheel.glibc):
         older = [row.minor for row in case.tables.wheel_toolkits if key(row.glibc) <= key(glibc)]
         yield _glibc_finding(case, case.title, wheel.glibc, severity(wheel.glibc_confidence), older[-1] if older else None)
-    cudnn = choose_cudnn(case.request, case.choice.cuda_major, case.host, case.tables)
+    cudnn = case.cudnn
     if cudnn and cudnn.glibc and key(glibc) < key(cudnn.glibc):
         yield _glibc_finding(case, "cuDNN %s" % cudnn.asked, cudnn.glibc, "refuse", None)
 

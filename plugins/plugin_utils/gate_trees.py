@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import has_prefix, minor
-from ansible_collections.gpufleet.cuda.plugins.plugin_utils.choose import choose_cudnn, cudnn_satisfies, toolkit_satisfies
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.choose import cudnn_satisfies, toolkit_satisfies
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Finding
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.gate_case import HostCase, ToolkitCase
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.host_view import InstalledToolkit
@@ -25,7 +25,7 @@ def foreign_tree(case: ToolkitCase) -> Iterator[Finding]:
     if wrong:
         yield _foreign(case, tree, wrong, "toolkit")
         return
-    wanted = choose_cudnn(case.request, case.choice.cuda_major, case.host, case.tables)
+    wanted = case.cudnn
     strangers = [copy for copy in case.host.cudnn_in(tree.root) if copy.owner != "gpufleet"]
     if wanted is None or not strangers:
         return

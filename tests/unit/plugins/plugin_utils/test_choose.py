@@ -176,7 +176,8 @@ NVIDIA = {"manager": "apt", "kind": "nvidia", "uri": "u"}
         (None, "auto", facts(toolkits=[tree("12.4.1", "foreign", "runfile")]), "none", None),
     ],
     ids=[
-        "cuda_method", "entry wins", "auto", "auto, repository", "package", "archive", "ours", "ours, asked otherwise", "dpkg", "foreign",
+        "cuda_method", "entry wins", "auto", "auto, repository", "package", "archive", "ours", "ours, asked otherwise", "dpkg",
+        "foreign",
     ],
 )  # fmt: skip
 def test_the_method(request_method, declared, host, method, finding):

@@ -337,7 +337,8 @@ def test_a_tree_that_stands(entry, standing, cudnn, expected):
             toolkit("12.9", cudnn="9.14"),
             host(caps=("6.1",)),
             "cudnn-dropped-gpu",
-            "cuDNN 9.14 was asked for, and its build for CUDA 12 begins at compute capability 7.5, which GPU 6.1 (6.1) does not reach.",
+            "cuDNN 9.14 was asked for, and its build for CUDA 12 begins at compute capability 7.5, "
+            "which GPU 6.1 (6.1) does not reach.",
             "Ask for cuDNN 9.10.",
             {"max_cudnn": "9.10"},
         ),
@@ -368,7 +369,8 @@ def test_a_tree_that_stands(entry, standing, cudnn, expected):
             {**toolkit("11.8"), **project(torch="2.4.1", toolkit="11.8")},
             host(),
             "torch-conflict",
-            "Toolkit 11.8 was asked for with torch 2.4.1+cu121, which is for CUDA 12.1: torch builds no extensions with another major.",
+            "Toolkit 11.8 was asked for with torch 2.4.1+cu121, which is for CUDA 12.1: "
+            "torch builds no extensions with another major.",
             "Ask for toolkit 12.1, or torch 2.4.1+cu118.",
             {"torch_variant_ok": "cu118"},
         ),
@@ -529,12 +531,13 @@ DECLARATIONS = [
 ]
 scalars = (
     st.none() | st.booleans() | st.integers(-3, 999) | st.floats() | st.text(max_size=8)
-    | st.sampled_from(["12.4", "580.82.07", "8.6", "ok", "absent", "present", "jetson", "wsl", "x86_64", "gpufleet", "/usr/local/cuda-12.4"])
+    | st.sampled_from(["12.4", "580.82.07", "8.6", "ok", "absent", "present", "jetson", "wsl", "x86_64", "gpufleet",
+                       "/usr/local/cuda-12.4"])
 )  # fmt: skip
 names = st.sampled_from(
-    ["id", "version_id", "architecture", "platform", "l4t", "glibc", "compilers", "image_owned_root", "state", "version", "max_cuda",
-     "module_on_disk", "user_space", "cuda_answer", "items", "on_bus", "name", "compute_cap", "pci_id", "root", "owner", "aliases",
-     "missing", "disagree", "receipt", "toolkit_root", "cuda_major", "kind", "vendor", "method", "path", "default"]
+    ["id", "version_id", "architecture", "platform", "l4t", "glibc", "compilers", "image_owned_root", "state", "version",
+     "max_cuda", "module_on_disk", "user_space", "cuda_answer", "items", "on_bus", "name", "compute_cap", "pci_id", "root", "owner",
+     "aliases", "missing", "disagree", "receipt", "toolkit_root", "cuda_major", "kind", "vendor", "method", "path", "default"]
 )  # fmt: skip
 rows = st.dictionaries(names, scalars | st.lists(scalars, max_size=2), max_size=8)
 parts = (
