@@ -303,7 +303,8 @@ scalars = (
     | st.sampled_from(["12.4", "580.82.07", "8.6", "ok", "absent", "present", "jetson", "wsl", "x86_64", "gpufleet",
                        "/usr/local/cuda-12.4"])
 )  # fmt: skip
-NAMES = """id version_id architecture platform l4t glibc compilers image_owned_root state version max_cuda module_on_disk user_space
+NAMES = """id version_id architecture platform l4t glibc compilers image_owned_root state version max_cuda
+module_on_disk user_space
 cuda_answer items on_bus name compute_cap pci_id root owner aliases missing disagree receipt toolkit_root cuda_major kind vendor
 method path default"""
 names = st.sampled_from(NAMES.split())
