@@ -16,18 +16,30 @@ from ansible.utils.display import Display
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.declaration import read_declaration
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.gate import deciding_finding
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.index_answer import IndexFailure
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan import make_plan, make_removal
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan_finish import finish
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan_model import Draft, Plan
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.render import diff, render, summary
-from ansible_collections.gpufleet.cuda.plugins.plugin_utils.resolve.wheels import Resolver
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import load_tables
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.wheel_request import Resolved
 
 _JOINED = ("cuda_toolkits_", "cuda_projects_")
 # These go through to the modules and decide nothing.
 _PASSED_ON = ("interpreters", "lock_timeout")
 
 display = Display()
+# Read here, once: Ansible loads this file before it forks a worker for each host.
+load_tables()
+
+
+def _resolve(draft: Draft, max_age: int) -> dict[str, Resolved | IndexFailure]:
+    """Files for the draft. A host that is right needs none, and does not even load what would ask for them."""
+    if not draft.requests:
+        return {}
+    from ansible_collections.gpufleet.cuda.plugins.plugin_utils.resolve.wheels import Resolver
+
+    return Resolver(max_age=max_age).resolve(draft.requests)
 
 
 def plain(value: Any) -> Any:
@@ -73,7 +85,7 @@ class ActionModule(ActionBase):
         host = str(task_vars.get("inventory_hostname", "this host"))
         try:
             draft = self._draft(declared, facts, plain(args), task_vars)
-            answers = Resolver(max_age=args["index_max_age"]).resolve(draft.requests)
+            answers = _resolve(draft, args["index_max_age"])
         except CudaError as exc:
             raise AnsibleActionFail(str(exc), result={"reason": exc.reason, "findings": []}) from exc
         return self._report(finish(draft, answers, facts), facts, host, result)
@@ -110,13 +122,12 @@ class ActionModule(ActionBase):
             "refused": plan.refused,
             "trees": [tree.as_dict() for tree in plan.trees],
             "counts": plan.counts(),
-            "text": text,
         }
         if plan.refused:
             deciding = deciding_finding(plan.findings)
             reason = deciding.id if deciding else "refused"
             raise AnsibleActionFail("Plan for %s\n\n%s" % (host, text), result={"reason": reason, **values})
-        result.update(values, changed=check and plan.changes)
+        result.update(values, text=text, changed=check and plan.changes)
         if check:
             result["diff"] = diff(plan, facts, host)
         said = plan.actions or any(finding.severity == "warn" for finding in plan.findings)

@@ -235,8 +235,8 @@ counts:
   type: dict
   sample: {lay: 2, change: 0, remove: 0, verify: 1, refuse: 0, warn: 0}
 text:
-  description: The plan as it is printed.
-  returned: always
+  description: The plan as it is printed. One that refuses is the message of the failure.
+  returned: success
   type: str
   sample: Nothing to do. 2 trees are as declared, verified 2026-12-01T10:00:00Z.
 """

@@ -30,6 +30,7 @@ _VERSIONS = re.compile(r"Could not find a version that satisfies the requirement
 _YANKED = re.compile(r"Ignored the following yanked versions: (.*)")
 _ERROR = re.compile(r"^ERROR: (.*)$", re.MULTILINE)
 _CONFLICT = re.compile(r"The conflict is caused by:\n((?: {4}.*\n)+)")
+_LACKING = re.compile(r"some packages in these conflicts have no matching distributions.*\n((?: {4}.*\n)+)")
 _FAILED = re.compile(r"Could not fetch URL (\S+): (.*?) - skipping")
 _SKIPPED = re.compile(r"Skipping page (\S+) because .*?Content-Type: ([^.]*)\.")
 _FETCHED = re.compile(r"Fetched page (\S+) as (.*)")
@@ -88,22 +89,38 @@ def explain(log: str, requirements: Sequence[str], *, output: str = "") -> Index
     text = log + "\n" + output
     wanted = _NOT_FOUND.search(text)
     asked = wanted.group(1) if wanted else requirements[0]
-    project = re.split(r"[\[=<>!~;]", asked)[0].lower()
-    answers = read_answers(log, project)
     conflict = _CONFLICT.search(text)
     if conflict:
-        return IndexFailure(
-            "index-conflict",
-            "the packages of %s on the index contradict each other" % requirements[0],
-            "; ".join(line.strip() for line in conflict.group(1).splitlines()),
-            "Ask for another patch release, or for a smaller profile; a constraint in the pip configuration counts too.",
-        )
+        lacking = _lacking(text, conflict.group(1))
+        if lacking is None:
+            return _conflict(conflict.group(1), requirements[0])
+        asked = lacking
+    answers = read_answers(log, re.split(r"[\[=<>!~;]", asked)[0].lower())
     bad = next((a for a in answers if a.kind in ("unreachable", "server-error", "denied", "not-an-index")), None)
-    if wanted and bad and not any(a.kind == "files" for a in answers):
+    if (wanted or conflict) and bad and not any(a.kind == "files" for a in answers):
         return _bad_index(bad, asked)
-    if wanted:
+    if wanted or conflict:
         return _no_version(text, asked, answers)
     return _other(text, requirements[0], bad)
+
+
+def _lacking(text: str, reasons: str) -> str | None:
+    """A part that no index has for this platform. With several releases to try, pip calls that a conflict as well."""
+    listed = _LACKING.search(text)
+    for name in listed.group(1).split() if listed else []:
+        if not re.search(r"Found link \S+ \(from \S*/%s/" % re.escape(name), text):
+            spec = re.search(r"depends on (%s[^;\s]*)" % re.escape(name), reasons)
+            return spec.group(1) if spec else name
+    return None
+
+
+def _conflict(reasons: str, asked: str) -> IndexFailure:
+    return IndexFailure(
+        "index-conflict",
+        "the packages of %s on the index contradict each other" % asked,
+        "; ".join(line.strip() for line in reasons.splitlines()),
+        "Ask for another patch release, or for a smaller profile; a constraint in the pip configuration counts too.",
+    )
 
 
 def _bad_index(bad: Answer, asked: str) -> IndexFailure:
