@@ -23,6 +23,8 @@ from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Find
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.gate import judge, verdict
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.host_view import view
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.lookup import max_cuda_for_driver
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan import make_plan
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan_model import Action
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import load_tables
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tree_findings import tree_findings
 from ansible_collections.gpufleet.cuda.tests.cases.case import Case
@@ -64,12 +66,16 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the product makes of a case; ``facts`` and ``hosts`` are one a machine, the host itself first."""
+    """What the product makes of a case; ``facts`` and ``hosts`` are one a machine, the host itself first.
+
+    ``findings`` are those of the facts as observed and those of the request; ``judged`` are the latter alone.
+    """
 
     hosts: tuple[CaseHost, ...]
     facts: tuple[dict[str, Any], ...]
     findings: tuple[Finding, ...]
     judged: tuple[Finding, ...]
+    actions: tuple[Action, ...]
     vocabulary: Vocabulary
     is_plan: bool = False
     is_driver_told: bool = False
@@ -114,13 +120,16 @@ def observe(case: Case) -> Seen:
     observed = [finding for one in facts for finding in (*driver_findings(one, tables), *tree_findings(one))]
     if case.request is not None:
         facts = (_as_requested(facts[0], request), *facts[1:])
-    # Cases have no date, so nothing in them is past its end of life
+    # Cases have no date, so nothing in them is past its end of life. They ask for the gate's answer: a method that this version
+    # cannot lay by is no matter of compatibility, so the plan as a whole is asked for its actions alone.
     judged = [*mistakes, *(finding for one in facts for finding in judge(declared, one, tables, date.min))]
+    actions = tuple(action for one in facts for action in make_plan(declared, one, tables, date.min, mistakes=mistakes).actions)
     return Seen(
         hosts,
         tuple(_with_torch(host, one) for host, one in zip(hosts, facts, strict=True)),
         findings=tuple(ordered([*judged, *observed])),
         judged=tuple(ordered(judged)),
+        actions=actions,
         vocabulary=vocabulary(),
         is_plan=case.request is not None,
         is_driver_told="driver" in request,

@@ -181,6 +181,7 @@ _FACTS: dict[str, Callable[[Seen], Any]] = {
     "fabric_manager_version": _at("driver", "fabric_manager", "version"),
     "gpus_on_bus": _at("gpus", "on_bus"),
     "gpu_pci_id": _pci_id,
+    "changed": lambda seen: any(action.kind != "verify" for action in seen.actions),
     "compute_caps": _caps,
     "gpus_distinct_compute_caps": _caps,
     "planner_uses": lambda seen: dict(zip(("min", "max"), (_caps(seen)[:1] + _caps(seen)[-1:]), strict=False)),
