@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.declaration import read_declaration
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Finding
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.gate import judge, skipped, verdict
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.gate_torch import runs_on
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.rows import TorchBuild
 from ansible_collections.gpufleet.cuda.tests.support.judging import NO_GPU, TABLES, TODAY, host, judged, levels, project, toolkit
 
 
@@ -158,6 +160,22 @@ def test_words_and_values(raw, facts, ident, cause, remedy, details):
     finding = next(finding for finding in judged(raw, facts) if finding.id == ident)
     assert (finding.cause, finding.remedy) == (cause, remedy)
     assert details.items() <= finding.details.items()
+
+
+@pytest.mark.parametrize(
+    ("entries", "cap", "answer"),
+    [
+        (("8.0", "8.6"), "8.9", True),
+        (("8.6",), "8.0", False),
+        (("8.0", "9.0"), "12.0", False),
+        (("8.0", "9.0+PTX"), "12.0", True),
+        (("9.0+PTX",), "8.6", False),
+        ((), "8.6", True),
+    ],
+    ids=["same major", "older of the major", "newer major", "PTX", "PTX of a newer one", "list not known"],
+)
+def test_which_gpus_a_torch_build_runs_on(entries, cap, answer):
+    assert runs_on(TorchBuild("cu130", "13.0", "9.17.1.4", "stable", entries), cap) is answer
 
 
 def test_the_override_flag_of_nvcc_is_never_advised():

@@ -80,6 +80,13 @@ RULES = [
     ("cudnn dropped the gpu", toolkit("12.9", cudnn="9.14"), host(caps=("6.1",)), {"cudnn-dropped-gpu": "refuse"}),
     ("cudnn dropped one gpu", toolkit("12.9", cudnn="9.14"), host(caps=("6.1", "8.6")), {"cudnn-dropped-gpu": "warn"}),
     ("cudnn auto takes what serves", toolkit("12.9", cudnn="auto"), host(caps=("6.1",)), {}),
+    (
+        "cudnn dropped a gpu that is known by its series only",
+        toolkit("12.9", cudnn="9.14"),
+        {**host(), "gpus": {"state": "present", "items": [{"name": "NVIDIA GeForce GTX 1070", "compute_cap": None}]}},
+        {"cudnn-dropped-gpu": "warn"},
+    ),
+    ("cudnn build missing, inferred", toolkit("12.4", cudnn="8.4.1"), host(), {"cudnn-has-no-build-for-cuda": "warn"}),
     ("cudnn last for the gpu", toolkit("12.9", cudnn="9.10"), host(caps=("6.1",)), {}),
     # system
     ("licence", {**toolkit("12.4"), "accept_eula": False}, host(), {"eula-not-accepted": "refuse"}),
@@ -105,6 +112,7 @@ RULES = [
         host(os={"glibc": "2.41"}),
         {"glibc-too-new-for-toolkit-headers": "warn"},
     ),
+    ("newest glibc that fits", {**toolkit("12.9", profile="compile"), "method": "archive"}, host(os={"glibc": "2.40"}), {}),
     ("new glibc, 13", toolkit("13.0"), host(os={"glibc": "2.41"}), {}),
     ("new glibc, no compiler wanted", toolkit("12.9", profile="runtime"), host(os={"glibc": "2.41"}), {}),
     (
