@@ -12,7 +12,6 @@ import typing as t
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.cudnn_places import Place, include_folders
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe_toolkits import Toolkit
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, Unreadable
-from ansible_collections.gpufleet.cuda.plugins.module_utils.read.cudnn_elf import CANDIDATES, cuda_major_of_library
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.cudnn_header import parse_cudnn_header
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.library_names import parse_library_name
@@ -160,6 +159,9 @@ class _Observer:
         }
 
     def _cuda_major(self, path: str, copy: _Copy) -> int | None:
+        # Only where no receipt tells it: on a host with trees of ours alone the ELF reader is not even loaded.
+        from ansible_collections.gpufleet.cuda.plugins.module_utils.read.cudnn_elf import CANDIDATES, cuda_major_of_library
+
         for stem in CANDIDATES:
             for name in ("%s.so.%s" % (stem, copy.version), "%s.so.%d" % (stem, copy.major)):
                 if name not in copy.names:
