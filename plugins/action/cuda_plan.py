@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.cuda.plugins.plugin_utils.index_answer import 
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan import make_plan, make_removal
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan_finish import finish
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan_model import Draft, Plan
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan_verify import make_verification
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.render import diff, render, summary
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import load_tables
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.wheel_request import Resolved
@@ -73,7 +74,7 @@ class ActionModule(ActionBase):
             argument_spec={
                 "facts": {"type": "dict", "required": True},
                 "declaration": {"type": "dict", "required": True},
-                "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+                "state": {"type": "str", "choices": ["present", "absent", "verified"], "default": "present"},
                 "remove": {"type": "list", "elements": "str", "default": []},
                 "index_max_age": {"type": "int", "default": 3600},
                 "tables": {"type": "dict", "default": {}},
@@ -94,6 +95,8 @@ class ActionModule(ActionBase):
         tables = load_tables(args["tables"])
         passed = {name: declared.pop(name, None) for name in _PASSED_ON}
         declaration, mistakes = read_declaration(declared, self._joined(task_vars), tables=tables)
+        if args["state"] == "verified":
+            return make_verification(facts, passed["interpreters"] or [], mistakes=mistakes)
         if args["state"] == "absent":
             return make_removal(
                 declaration, facts, tables, args["remove"], mistakes=mistakes, lock_timeout=passed["lock_timeout"]
@@ -102,7 +105,7 @@ class ActionModule(ActionBase):
             declaration,
             facts,
             tables,
-            datetime.datetime.now(tz=datetime.UTC).date(),
+            datetime.datetime.now(tz=datetime.timezone.utc).date(),  # noqa: UP017 - mypy checks as 3.10
             mistakes=mistakes,
             interpreters=passed["interpreters"] or [],
             lock_timeout=passed["lock_timeout"],
@@ -126,6 +129,8 @@ class ActionModule(ActionBase):
         if plan.refused:
             deciding = deciding_finding(plan.findings)
             reason = deciding.id if deciding else "refused"
+            # The message is the plan, so that it is not shown once more as a value.
+            del values["text"], values["trees"]
             raise AnsibleActionFail("Plan for %s\n\n%s" % (host, text), result={"reason": reason, **values})
         result.update(values, text=text, changed=check and plan.changes)
         if check:

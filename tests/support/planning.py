@@ -30,6 +30,11 @@ SIZE = 1 << 20
 RELEASES = {"11.8": "11.8.0", "12.4": "12.4.1", "12.8": "12.8.2.0", "13.0": "13.0.3.0", "13.3": "13.3.1"}
 CUDNN = {("11", "8.9"): "8.9.6.50", ("12", "8.9"): "8.9.7.29", ("12", "9.1"): "9.1.1.17", ("13", "9.28"): "9.28.1.4"}
 
+A, B, C = "/usr/local/cuda-11.8", "/usr/local/cuda-12.4", "/usr/local/cuda-13.3"
+DRIFT = [{"path": "bin/nvcc", "what": "changed"}]
+CUDNN_DRIFT = [{"path": "lib64/libcudnn.so.9", "what": "missing"}]
+PASSED = {"state": "passed", "recorded": "f", "fingerprint": "f", "at": "2026-12-01T10:00:00Z", "trees": [A, B, C]}
+
 
 @functools.lru_cache(maxsize=1)
 def _empty() -> Facts:
@@ -142,6 +147,35 @@ def cudnn_copy(root: str, version: str, major: int, owner: str = "foreign") -> d
         "links": [],
         "toolkit_root": root,
     }
+
+
+C28 = receipt_cudnn("9.28.1.4", 13)
+
+
+def link(target: str | None, manager: str | None = None, state: str = "link") -> dict[str, t.Any]:
+    """The default link."""
+    chain = ["/usr/local/cuda"] + ([target] if target else [])
+    return {"path": "/usr/local/cuda", "state": state, "chain": chain, "target": target, "manager": manager}
+
+
+def one(**entry: t.Any) -> dict[str, t.Any]:
+    """A declaration of 13.3 alone."""
+    return {"toolkits": [{"version": "13.3", **entry}]}
+
+
+def with_added(version: str = "9.28.1.4", drift: list[dict[str, str]] | None = None) -> dict[str, t.Any]:
+    """A tree of somebody else with a cuDNN that we added."""
+    return tree(C, "13.3.1", added_cudnn={**receipt_cudnn(version, 13, "added"), "drift": drift or []})
+
+
+def ids(plan: Plan) -> list[str]:
+    """The actions of a plan."""
+    return [action.id for action in plan.actions]
+
+
+def said(plan: Plan, severity: str = "refuse") -> list[str]:
+    """The findings of a severity."""
+    return [finding.id for finding in plan.findings if finding.severity == severity]
 
 
 def resolve(request: WheelRequest) -> Resolved | IndexFailure:
