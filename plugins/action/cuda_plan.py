@@ -96,7 +96,7 @@ class ActionModule(ActionBase):
         passed = {name: declared.pop(name, None) for name in _PASSED_ON}
         declaration, mistakes = read_declaration(declared, self._joined(task_vars), tables=tables)
         if args["state"] == "verified":
-            return make_verification(facts, passed["interpreters"] or [], mistakes=mistakes)
+            return make_verification(facts, passed["interpreters"] or [])
         if args["state"] == "absent":
             return make_removal(
                 declaration, facts, tables, args["remove"], mistakes=mistakes, lock_timeout=passed["lock_timeout"]
@@ -129,8 +129,6 @@ class ActionModule(ActionBase):
         if plan.refused:
             deciding = deciding_finding(plan.findings)
             reason = deciding.id if deciding else "refused"
-            # The message is the plan, so that it is not shown once more as a value.
-            del values["text"], values["trees"]
             raise AnsibleActionFail("Plan for %s\n\n%s" % (host, text), result={"reason": reason, **values})
         result.update(values, text=text, changed=check and plan.changes)
         if check:

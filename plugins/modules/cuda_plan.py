@@ -50,8 +50,9 @@ options:
   state:
     description:
       - With V(absent) the plan is to remove what was laid here, whatever is declared.
+      - With V(verified) it is to prove every tree that was laid here, whatever is declared.
     type: str
-    choices: [present, absent]
+    choices: [present, absent, verified]
     default: present
   remove:
     description:
