@@ -18,6 +18,7 @@ import http.server
 import os
 import re
 import socket
+import sys
 import threading
 import time
 import typing as t
@@ -114,7 +115,7 @@ class IndexServer:
         self.faults: list[Fault] = []
         self._lock = threading.Lock()
         handler = type("Handler", (_Handler,), {"index": self})
-        self._http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._http = _Http(("127.0.0.1", 0), handler)
         self._http.daemon_threads = True
         self.port: int = self._http.server_address[1]
         self.base = "http://127.0.0.1:%d" % self.port
@@ -210,6 +211,15 @@ class IndexServer:
                 if fault.kind not in struck and fault.takes(path):
                     struck[fault.kind] = fault
             return struck
+
+
+class _Http(http.server.ThreadingHTTPServer):
+    request_queue_size = 64
+
+    def handle_error(self, request: t.Any, client_address: t.Any) -> None:
+        """A client that goes away is no error of ours."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

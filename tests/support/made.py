@@ -140,6 +140,8 @@ def tiny_toolkit(folder: Path, family: str = "13.3.1") -> list[Path]:
     extras: dict[str, list[str]] = {"all": []}
     for row in rows:
         pin = "%s==%s.*" % (row.package, row.version)
+        if row.package == "nvidia-nvjitlink":  # the one that NVIDIA pins by a range
+            pin = "nvidia-nvjitlink<14,>=%s" % row.version
         extras["all"].append(pin)
         for extra in row.extras:
             extras.setdefault(extra, []).append(pin)
@@ -203,7 +205,7 @@ FAMILIES: dict[str, list[Row]] = {
         _new("nvidia-cusparse", "12.8.2.51", "cusparse cusolver", "libcusparse.so.12", "include/cusparse.h", "nvidia-nvjitlink"),
         _new("nvidia-npp", "13.1.2.81", "npp", "libnppc.so.13", "include/npp.h"),
         _new("nvidia-nvfatbin", "13.3.29", "nvfatbin", "libnvfatbin.so.13", "include/nvFatbin.h"),
-        _new("nvidia-nvjitlink", "13.5.37", "nvjitlink cufft cusolver cusparse tileiras",
+        _new("nvidia-nvjitlink", "13.3.33", "nvjitlink cufft cusolver cusparse tileiras",
              "libnvJitLink.so.13", "include/nvJitLink.h"),
         _new("nvidia-nvjpeg", "13.2.1.68", "nvjpeg", "libnvjpeg.so.13", "include/nvjpeg.h"),
         _new("nvidia-nvml-dev", "13.3.29", "nvml", files="include/nvml.h lib/stubs/libnvidia-ml.a"),

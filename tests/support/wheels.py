@@ -66,7 +66,7 @@ FULL_13 = [
     "nvidia-cusparse==12.8.2.51",
     "nvidia-npp==13.1.2.81",
     "nvidia-nvfatbin==13.3.29",
-    "nvidia-nvjitlink==13.5.37",
+    "nvidia-nvjitlink==13.3.33",
     "nvidia-nvjpeg==13.2.1.68",
     "nvidia-nvml-dev==13.3.29",
     "nvidia-nvptxcompiler==13.3.73",
