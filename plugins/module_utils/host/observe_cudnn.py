@@ -55,7 +55,8 @@ def observe_cudnn(
         try:
             observer.look(place, tree)
         except Unreadable as exc:
-            notes.append(str(exc))
+            if place.kind in ("tree", "system"):  # where Python environments usually lie is a guess, and a guess is no gap
+                notes.append(str(exc))
     for row in observer.found:
         row["aliases"] = observer.aliases(row["path"])
     return sorted(observer.found, key=lambda row: (row["path"], row["major"], key(row["version"] or "0")))

@@ -10,7 +10,7 @@ import posixpath
 import typing as t
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import FOLDER
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, Unreadable
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.alternatives import parse_admin_file
 
 #: Debian's and Red Hat's registers of alternatives, one file a name.
@@ -19,10 +19,18 @@ _REGISTERS = ("/var/lib/dpkg/alternatives", "/var/lib/alternatives")
 RECORD = "default.json"
 
 
-def default_link(host: Host, path: str) -> dict[str, t.Any]:
-    """What ``path`` is."""
-    entry = host.lstat(path)
+def default_link(host: Host, path: str, notes: list[str]) -> dict[str, t.Any]:
+    """What ``path`` is; ``state`` is unknown where somebody's folder on the way may not be looked into."""
     facts: dict[str, t.Any] = {"path": path, "state": "absent", "chain": [path], "target": None, "manager": None}
+    try:
+        return _look(host, path, facts)
+    except Unreadable as exc:
+        notes.append(str(exc))
+        return dict(facts, state="unknown", chain=[path], target=None)
+
+
+def _look(host: Host, path: str, facts: dict[str, t.Any]) -> dict[str, t.Any]:
+    entry = host.lstat(path)
     if entry is not None and entry.kind != "link":
         is_folder = entry.kind == "dir"
         facts.update(state="directory" if is_folder else "file", target=host.resolve(path).path if is_folder else None)

@@ -9,7 +9,7 @@ import posixpath
 import re
 import typing as t
 
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, Unreadable
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.apt_sources import AptSource, parse_deb822, parse_one_line
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.yum_repo import parse_yum_repo
 
@@ -27,9 +27,9 @@ _KINDS = (
 )
 
 
-def observe_repositories(host: Host) -> list[dict[str, t.Any]]:
+def observe_repositories(host: Host, notes: list[str]) -> list[dict[str, t.Any]]:
     """What ``cuda_info`` returns as ``repositories``, entries that are switched off included."""
-    rows = [*_apt(host), *_yum(host)]
+    rows = [*_apt(host, notes), *_yum(host, notes)]
     return sorted(rows, key=lambda row: (row["manager"], row["file"], row["uri"], row["suites"]))
 
 
@@ -38,9 +38,9 @@ def repository_kind(uri: str) -> str | None:
     return next((kind for kind, pattern in _KINDS if pattern.search(uri)), None)
 
 
-def _apt(host: Host) -> t.Iterator[dict[str, t.Any]]:
+def _apt(host: Host, notes: list[str]) -> t.Iterator[dict[str, t.Any]]:
     folder = "/etc/apt/sources.list.d"
-    files = ["/etc/apt/sources.list"] + [posixpath.join(folder, name) for name in host.listdir(folder)]
+    files = ["/etc/apt/sources.list"] + [posixpath.join(folder, name) for name in _names(host, folder, notes)]
     for path in files:
         if path.endswith(".sources"):
             parse: t.Callable[[str], list[AptSource]] = parse_deb822
@@ -48,24 +48,41 @@ def _apt(host: Host) -> t.Iterator[dict[str, t.Any]]:
             parse = parse_one_line
         else:
             continue
-        for source in parse(host.read_text(path, 1 << 20) or ""):
+        for source in parse(_text(host, path, notes)):
             for uri in source.uris if "deb" in source.types else ():
                 kind = repository_kind(uri)
                 if kind is not None:
                     yield _row("apt", path, kind, uri, source.signed_by, source.suites, enabled=source.enabled)
 
 
-def _yum(host: Host) -> t.Iterator[dict[str, t.Any]]:
+def _yum(host: Host, notes: list[str]) -> t.Iterator[dict[str, t.Any]]:
     for manager, folder in _YUM_FOLDERS:
-        for name in host.listdir(folder):
+        for name in _names(host, folder, notes):
             if not name.endswith(".repo"):
                 continue
             path = posixpath.join(folder, name)
-            for repo in parse_yum_repo(host.read_text(path, 1 << 20) or ""):
+            for repo in parse_yum_repo(_text(host, path, notes)):
                 for uri in repo.baseurls or [repo.mirrorlist or ""]:
                     kind = repository_kind(uri) or repository_kind("/" + repo.id)
                     if kind is not None:
                         yield _row(manager, path, kind, uri, next(iter(repo.gpgkeys), None), [repo.id], enabled=repo.enabled)
+
+
+def _names(host: Host, folder: str, notes: list[str]) -> list[str]:
+    try:
+        return host.listdir(folder)
+    except Unreadable as exc:
+        notes.append(str(exc))
+        return []
+
+
+def _text(host: Host, path: str, notes: list[str]) -> str:
+    """Files with a password in them are root's alone."""
+    try:
+        return host.read_text(path, 1 << 20) or ""
+    except Unreadable as exc:
+        notes.append(str(exc))
+        return ""
 
 
 def _row(  # noqa: PLR0917

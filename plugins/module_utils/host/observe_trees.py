@@ -51,23 +51,25 @@ def observe_trees(
         *python_places(host, interpreters),
     ]
     state_dir = state_dir or default_state_dir(roots)
+    verified = verification(host, state_dir, roots, interpreters)
+    _add_proven_drift(trees, verified["drift"])
     return {
         "toolkits": [tree.facts for tree in trees],
         "broken_links": places.broken,
         "cudnn": observe_cudnn(host, cudnn_at, trees, machine["packages"], notes),
-        "default_link": observe_default_link(host, default_link),
+        "default_link": observe_default_link(host, default_link, notes),
         "path": {
             "nvcc": nvcc[0] if nvcc else None,
             "nvcc_all": nvcc,
             "nvcc_roots": {path: places.compilers.get(path) for path in nvcc},
         },
         "loader": loader_facts(host, loader),
-        "repositories": observe_repositories(host),
-        "verification": verification(host, state_dir, roots, interpreters),
-        "leftovers": _leftovers(host, roots, trees),
+        "repositories": observe_repositories(host, notes),
+        "verification": verified,
+        "leftovers": _leftovers(host, roots, trees, notes),
         "free_bytes": {base: host.free_bytes(base) for base in roots},
         "state_dir": state_dir,
-        "notes": notes,
+        "notes": list(dict.fromkeys(notes)),
     }
 
 
@@ -83,16 +85,31 @@ def _toolkits(host: Host, machine: t.Mapping[str, t.Any], places: Places, notes:
     return trees
 
 
+def _add_proven_drift(trees: t.Iterable[Toolkit], drift: t.Mapping[str, list[dict[str, str]]]) -> None:
+    """What the last full check found and the cheap one cannot see: files that changed and kept their size and time."""
+    for tree in trees:
+        held = tree.facts["receipt"] or tree.facts["added_cudnn"]
+        if held is not None:
+            seen = {row["path"] for row in held["drift"]}
+            held["drift"] += [row for row in drift.get(tree.facts["root"], ()) if row["path"] not in seen]
+            held["drift"].sort(key=lambda row: row["path"])
+
+
 def _loader_folders(loader: Loader) -> list[str]:
     """Where the loader would take a cuDNN from: its cache, its configuration, the session's variable."""
     cached = [entry.path.rpartition("/")[0] for entry in native_entries(loader) if entry.soname.startswith("libcudnn")]
     return [*cached, *(folder for folder in loader.folders if "cud" in folder), *loader.variable_folders()]
 
 
-def _leftovers(host: Host, roots: t.Sequence[str], trees: t.Iterable[Toolkit]) -> list[str]:
+def _leftovers(host: Host, roots: t.Sequence[str], trees: t.Iterable[Toolkit], notes: list[str]) -> list[str]:
     """Under the declared roots only: what lies elsewhere is another declaration's."""
     bases = [base.rstrip("/") + "/" for base in dict.fromkeys(roots)]
-    found = [path for base in bases for path in leftovers(host, base.rstrip("/") or "/")]
+    found: list[str] = []
+    for base in bases:
+        try:
+            found += leftovers(host, base.rstrip("/") or "/")
+        except Unreadable as exc:
+            notes.append(str(exc))
     for tree in trees:
         if tree.facts["root"].startswith(tuple(bases)):
             found += half_placed(tree.facts["root"], tree.receipts)

@@ -252,7 +252,10 @@ class Host:
             if not folder.startswith("/"):
                 continue
             candidate = posixpath.join(folder, name)
-            entry = self.stat(candidate)
+            try:
+                entry = self.stat(candidate)
+            except Unreadable:  # the shell passes over such a folder too
+                continue
             if entry is not None and entry.kind == "file" and entry.mode & 0o111 and candidate not in found:
                 found.append(candidate)
         return found

@@ -90,17 +90,13 @@ class _Finder:
         """A path that may be a toolkit or lead to one."""
         path = posixpath.normpath(path)
         try:
-            entry = self._host.lstat(path)
             resolved = self._host.resolve(path)
+            if resolved.path is None and self._host.readlink(path) is not None:
+                self._broken[path] = {"path": path, "state": resolved.state, "chain": resolved.chain}
+            elif resolved.path is not None and self._is_toolkit(resolved.path, posixpath.basename(path)):
+                self._add(resolved.path, path)
         except Unreadable as exc:
             self._notes.append(str(exc))
-            return
-        if resolved.path is None:
-            if entry is not None and entry.kind == "link":
-                self._broken[path] = {"path": path, "state": resolved.state, "chain": resolved.chain}
-            return
-        if self._is_toolkit(resolved.path, posixpath.basename(path)):
-            self._add(resolved.path, path)
 
     def look_in_hpc_sdk(self) -> None:
         """NVIDIA's HPC SDK: Linux_<arch>/<release>/cuda/<minor>, several of each."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, Unreadable
 from ansible_collections.gpufleet.cuda.tests.support.image import (
     Link,
     make_image,
@@ -345,3 +345,43 @@ def test_room_and_state_folder_of_an_own_root(tmp_path: Path) -> None:
     facts = observe_host(Host(), roots=[str(tmp_path / "not/yet")])
     assert facts["free_bytes"][str(tmp_path / "not/yet")] > 0
     assert facts["state_dir"] == str(tmp_path / "not/yet/.gpufleet")
+
+
+class Shut(Host):
+    """A machine on which this user may not look into some folders."""
+
+    def __init__(self, *shut: str) -> None:
+        self._shut = shut
+
+    def environ(self, name: str) -> str | None:
+        return ":".join(self._shut) if name == "PATH" else None
+
+    def lstat(self, path: str):  # type: ignore[no-untyped-def]
+        if path.startswith(tuple(folder + "/" for folder in self._shut)):
+            raise Unreadable(path, PermissionError(13, "Permission denied"))
+        return super().lstat(path)
+
+    def listdir(self, path: str) -> list[str]:
+        if path.startswith(self._shut):
+            raise Unreadable(path, PermissionError(13, "Permission denied"))
+        return super().listdir(path)
+
+
+def test_what_may_not_be_looked_at_is_said_and_stops_nothing(tmp_path: Path) -> None:
+    base, secret = tmp_path / "base", tmp_path / "secret"
+    make_image(tmp_path, {**toolkit_files("/base/cuda-11.8", release="11.8.0"), **toolkit_files("/secret/cuda-12.4")})
+    (base / "cuda-12.4").symlink_to(secret / "cuda-12.4")
+    (base / "cuda").symlink_to("cuda-12.4")
+    host = Shut(str(secret), "/etc/apt", "/etc/yum.repos.d")
+    facts = observe_host(host, roots=[str(base), str(secret)], default_link=str(base / "cuda"))
+    assert [tree["root"] for tree in facts["toolkits"] if tree["root"].startswith(str(tmp_path))] == [str(base / "cuda-11.8")]
+    assert facts["default_link"] == {
+        "path": str(base / "cuda"),
+        "state": "unknown",
+        "chain": [str(base / "cuda")],
+        "target": None,
+        "manager": None,
+    }
+    assert facts["broken_links"] == []
+    assert "Cannot read %s: Permission denied." % (secret / "cuda-12.4") in facts["notes"]
+    assert len(facts["notes"]) == len(set(facts["notes"]))
