@@ -88,7 +88,8 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str,
 def _artifact(path: Path) -> dict[str, t.Any]:
     name, version = path.name.split("-")[:2]
     plain = name.replace("_", "-")
-    return {"name": plain, "version": version, "url": str(path), "sha256": sha256_of(path), "size": path.stat().st_size}
+    where = {"filename": path.name, "url": str(path), "method": "wheel"}
+    return {"name": plain, "version": version, **where, "sha256": sha256_of(path), "size": path.stat().st_size}
 
 
 def _foreign(base: Path) -> Path:
@@ -106,8 +107,8 @@ def _foreign(base: Path) -> Path:
 
 def _steps(base: Path, wheels: dict[str, list[dict[str, t.Any]]]) -> dict[str, Step]:
     root, other = str(base / "cuda-13.3"), str(base / "cuda-12.9")
-    first = {"version": "9.28.1", "cuda_major": 13, "artifacts": wheels["cudnn"]}
-    second = {"version": "9.29.0", "cuda_major": 13, "artifacts": wheels["cudnn2"]}
+    first = {"version": "9.28.1", "full_version": "9.28.1.4", "cuda_major": 13, "artifacts": wheels["cudnn"]}
+    second = {"version": "9.29.0", "full_version": "9.29.0.5", "cuda_major": 13, "artifacts": wheels["cudnn2"]}
     old = {"root": root, "version": "13.3.0", "artifacts": wheels["old"]}
     new = {"root": root, "version": "13.3.1", "artifacts": wheels["new"]}
     laid = ("cuda_toolkit", {**old, "cudnn": first})

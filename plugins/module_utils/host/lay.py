@@ -80,6 +80,7 @@ class _Layer:
         self._given: dict[str, str] = {}
         self._links: dict[str, LinkRow] = {}
         self._origins: dict[str, list[str]] = {}
+        self._unpacked: list[Want] = []
         self._open: list[Fetched] = []
         self._downloaded = 0
         self._copied = 0
@@ -114,7 +115,7 @@ class _Layer:
         finally:
             for fetched in self._open:
                 os.close(fetched.fd)
-        for want in wants:
+        for want in self._unpacked:
             self._library_links(want)
         return Laid(
             sorted(self._rows.values()),
@@ -196,6 +197,7 @@ class _Layer:
         fetched = fetch(artifact, setup.downloads, setup.options, keep=setup.keep, stop=self._pool.is_stopped)
         with self._lock:
             self._open.append(fetched)
+            self._unpacked.append(want)
             self._downloaded += fetched.downloaded
         work: list[tuple[Member, layout.Item]] = []
         paths = []
