@@ -111,9 +111,10 @@ class IndexServer:
 
     def __init__(self, *folders: Path | str) -> None:
         self.folders = [Path(folder) for folder in folders]
-        self.log: list[Request] = []
+        self._log: list[Request] = []
+        self._busy = 0
         self.faults: list[Fault] = []
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         handler = type("Handler", (_Handler,), {"index": self})
         self._http = _Http(("127.0.0.1", 0), handler)
         self._http.daemon_threads = True
@@ -132,6 +133,13 @@ class IndexServer:
 
     # -- what a test says and asks ------------------------------------------------------------------------------------
 
+    @property
+    def log(self) -> list[Request]:
+        """What was asked, in the order of the answers' ends; answers that are under way are waited for."""
+        with self._lock:
+            self._lock.wait_for(lambda: not self._busy, timeout=5)
+            return list(self._log)
+
     def fault(self, pattern: str, kind: str, value: t.Any = None, times: int | None = None) -> Fault:
         """Let something go wrong from now on; the newest matching fault wins."""
         fault = Fault(pattern, kind, value, times)
@@ -143,17 +151,15 @@ class IndexServer:
         """Forget faults and log."""
         with self._lock:
             self.faults.clear()
-            self.log.clear()
+            self._log.clear()
 
     def sent(self, pattern: str = "*.whl") -> int:
         """Body bytes sent for paths that match."""
-        with self._lock:
-            return sum(line.sent for line in self.log if fnmatch.fnmatchcase(line.path, pattern))
+        return sum(line.sent for line in self.log if fnmatch.fnmatchcase(line.path, pattern))
 
     def asked(self, pattern: str = "*") -> list[str]:
         """Paths that were asked for, in order."""
-        with self._lock:
-            return [line.path for line in self.log if fnmatch.fnmatchcase(line.path, pattern)]
+        return [line.path for line in self.log if fnmatch.fnmatchcase(line.path, pattern)]
 
     # -- what is served -----------------------------------------------------------------------------------------------
 
@@ -198,10 +204,17 @@ class IndexServer:
                 return None
         return ("<!DOCTYPE html><html><body>\n%s\n</body></html>\n" % "\n".join(links)).encode()
 
-    def note(self, line: Request) -> None:
-        """Write the log."""
+    def begin(self) -> None:
+        """A request has come."""
         with self._lock:
-            self.log.append(line)
+            self._busy += 1
+
+    def note(self, line: Request) -> None:
+        """A request has been answered: write the log."""
+        with self._lock:
+            self._log.append(line)
+            self._busy -= 1
+            self._lock.notify_all()
 
     def strike(self, path: str) -> dict[str, Fault]:
         """The faults that this request meets, by kind."""
@@ -242,6 +255,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         self.sent, self.status = 0, 0
+        self.index.begin()
         path = unquote(urlsplit(self.path).path)
         try:
             self._route(path)
