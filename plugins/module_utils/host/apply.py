@@ -118,6 +118,8 @@ def _locked(place: Place, params: Params, act: t.Callable[[], Outcome], *, check
     if check:
         return act()
     os.umask(0o022)
+    if kind_of(place.own) == "link" or safe_folder(place.own) != place.own:
+        raise CudaError("%s is a link, and nothing is written through it." % place.own, reason="root-not-safe", path=place.own)
     with locked(place.base, params["lock_timeout"], what="gpufleet.cuda on %s" % place.name):
         done = exchange.recover(place.base)
         if kind_of(place.root) == "dir":

@@ -99,7 +99,7 @@ def _exchange(setup: Setup, have: Receipt, cudnn: Cudnn | None, *, when_in_use: 
             assemble.check_cudnn(tree, laid.files, cudnn.cuda_major, place.root)
         receipt = _rebuild(setup, have, new, laid, tree=tree, token=token)
         kept = strangers(place.root, have)
-        assemble.carry(place.root, tree, kept, receipt.paths() | set(receipt.directories))
+        assemble.carry(place.root, tree, kept, receipt)
         assemble.settle(tree, receipt, place.root)
         users = users_of_cudnn(place, have) if when_in_use == "defer" else []
         if users:  # they came while the new one was unpacked

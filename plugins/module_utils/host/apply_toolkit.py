@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.drift import Dr
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.in_use import users_of
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.lay import Laid, Setup, Want, lay
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.outcome import Outcome
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import Place, drop_if_empty, make_folder
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import Place, drop_if_empty, make_folder, safe_folder
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import Receipt
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.repair import repair
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.staging import staged
@@ -43,6 +43,7 @@ def our_tree(place: Place) -> Receipt | None:
             reason="foreign-tree",
             root=place.root,
         )
+    safe_folder(place.root)
     return receipt
 
 
@@ -136,7 +137,7 @@ def told(outcome: Outcome, receipt: Receipt, laid: Laid) -> Outcome:
 
 def _keep_strangers(place: Place, have: Receipt, tree: str, new: Receipt) -> list[str]:
     found = strangers(place.root, have)
-    assemble.carry(place.root, tree, found, new.paths() | set(new.directories))
+    assemble.carry(place.root, tree, found, new)
     return found
 
 
@@ -233,7 +234,7 @@ def rolled_back(place: Place, *, when_in_use: str, check: bool) -> Outcome:
         return outcome._replace(changed=True)
     there = set(strangers(place.previous, previous))
     found = [path for path in strangers(place.root, have) if path not in there]
-    assemble.carry(place.root, place.previous, found, previous.paths() | set(previous.directories))
+    assemble.carry(place.root, place.previous, found, previous)
     with staged(place) as (token, _tree):
         exchange.replace(place, token, place.previous)
     return outcome._replace(changed=True, receipt_id=previous.id, files=len(previous.files), kept=found)

@@ -171,9 +171,10 @@ def check_cudnn(tree: str, rows: t.Iterable[FileRow], wanted: int | None, root: 
 # -- what moves over from the tree that is replaced -------------------------------------------------------------------
 
 
-def carry(root: str, tree: str, paths: t.Sequence[str], taken: t.Container[str]) -> None:
+def carry(root: str, tree: str, paths: t.Sequence[str], new: Receipt) -> None:
     """Keep what others put into a tree of ours when it is exchanged: it is in the new tree as well."""
-    clash = [path for path in paths if path.rstrip("/") in taken and not path.endswith("/")]
+    files, folders = new.paths(), set(new.directories)
+    clash = [path for path in paths if path in folders or path.rstrip("/") in files or _is_below(path, files)]
     if clash:
         raise CudaError(
             "%s holds files that are not ours where new ones would have to go: %s. Move them away, then run again."
@@ -199,6 +200,11 @@ def carry(root: str, tree: str, paths: t.Sequence[str], taken: t.Container[str])
             except OSError:
                 shutil.copy2(source, target, follow_symlinks=False)
                 _same_looks(source, target)
+
+
+def _is_below(path: str, files: t.Container[str]) -> bool:
+    parts = path.rstrip("/").split("/")
+    return any("/".join(parts[:count]) in files for count in range(1, len(parts)))
 
 
 def _same_looks(source: str, target: str) -> None:

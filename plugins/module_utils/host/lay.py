@@ -59,6 +59,7 @@ class Laid(t.NamedTuple):
 
 def lay(tree: str, wants: t.Sequence[Want], setup: Setup, *, only: t.Collection[str] | None = None) -> Laid:
     """Fill ``tree`` with the files of ``wants``; with ``only`` just these paths of them. Links are told, not made."""
+    wants = list({want.artifact["sha256"]: want for want in wants}.values())
     layer = _Layer(tree, setup, only)
     layer.check_space(wants)
     return layer.run(wants)

@@ -247,6 +247,31 @@ def test_a_file_of_others_in_the_way_of_a_new_one_is_refused(maker: Maker) -> No
     assert _names(maker.base) == ["cuda-13.3"]
 
 
+@pytest.mark.parametrize("kind", ["folder-for-file", "below-a-file", "file-for-folder"])
+def test_whatever_others_have_in_the_way_is_refused(kind: str, maker: Maker) -> None:
+    maker.toolkit(artifacts=[maker.runtime()])
+    more = {"folder-for-file": "share/a", "below-a-file": "share", "file-for-folder": "share/a/b"}[kind]
+    path = maker.root() / {"folder-for-file": "share/a/b", "below-a-file": "share/a", "file-for-folder": "share/a"}[kind]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("theirs")
+    new = maker.artifact("nvidia-x", "1.0", {"nvidia/cu13/" + more: "new"})
+    _refused(lambda: maker.toolkit(artifacts=[maker.runtime(), new]), "foreign-tree")
+    assert path.read_text() == "theirs"
+    assert _names(maker.base) == ["cuda-13.3"]
+
+
+def test_a_folder_of_ours_that_is_a_planted_link_is_not_used(maker: Maker, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (maker.base / ".gpufleet").symlink_to(tmp_path / "there")
+    _refused(lambda: maker.toolkit(artifacts=[maker.runtime()]), "root-not-safe")
+    assert list((tmp_path / "there").iterdir()) == []
+
+
+def test_an_artifact_that_is_named_twice_is_laid_once(maker: Maker) -> None:
+    artifact = maker.runtime()
+    assert maker.toolkit(artifacts=[artifact, dict(artifact)]).changed
+
+
 def test_a_damaged_receipt_is_an_error(maker: Maker) -> None:
     maker.toolkit(artifacts=[maker.runtime()])
     receipt = maker.root() / ".gpufleet/receipt.json"
