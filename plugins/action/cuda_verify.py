@@ -27,7 +27,7 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Returns the module's result unchanged."""
+        """The module's result. A failure, which Ansible prints whole, keeps only the checks that failed."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         result.update(
             self._execute_module(
@@ -38,18 +38,20 @@ class ActionModule(ActionBase):
         shown = None if host in _LOCAL else host
         closing = report.usage(result, shown)
         lines = ["%s: %s" % (shown, line) if shown and not line.startswith(" ") else line for line in report.table(result)]
-        if lines or closing:
-            display.display("\n".join(lines + closing))
-        if closing:
-            _append(closing)
+        summary = os.environ.get(SUMMARY)
+        if closing and summary:
+            _append(summary, closing)
+        elif closing:
+            lines += closing
+        if lines:
+            display.display("\n".join(lines))
+        if result.get("failed"):
+            result["checks"] = [check for check in result.get("checks", ()) if check["outcome"] == "failed"]
         return result
 
 
-def _append(lines: list[str]) -> None:
-    """One write, so that the texts of hosts that end together do not mix."""
-    path = os.environ.get(SUMMARY)
-    if not path:
-        return
+def _append(path: str, lines: list[str]) -> None:
+    """For whoever shows it last. One write, so that the texts of hosts that end together do not mix."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

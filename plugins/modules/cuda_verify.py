@@ -133,7 +133,7 @@ outcome:
   type: str
   sample: passed
 checks:
-  description: What each check found, in a fixed order.
+  description: What each check found, in a fixed order. Of a failure only the checks that failed, the rest is printed.
   returned: always
   type: list
   elements: dict
@@ -262,8 +262,18 @@ def run(host: Host, params: t.Mapping[str, t.Any], *, record_it: bool, tmpdir: s
             fingerprint=now,
             trees=[host.resolve(tree.root).path or tree.root for tree in trees],
             checks=brief,
+            drift=_drift(host, checks),
         )
     return result
+
+
+def _drift(host: Host, checks: list[Check]) -> dict[str, list[dict[str, str]]]:
+    found: dict[str, list[dict[str, str]]] = {}
+    for check in checks:
+        if check.drift:
+            rows = [{"path": row.path, "what": row.what} for row in check.drift]
+            found.setdefault(host.resolve(check.subject).path or check.subject, []).extend(rows[:100])
+    return found
 
 
 def message(checks: list[dict[str, t.Any]]) -> str:

@@ -177,7 +177,7 @@ def _read_cudnn(reader: Reader, tables: Tables) -> str | None:
     version = reader.version("cudnn")
     if version is None:
         return None
-    if version.count(".") >= 1 and cudnn_matching(tables, version):
+    if cudnn_matching(tables, version):
         return version
     known = [row.version for row in tables.cudnn_releases]
     reader.mistakes.unknown_version(reader.subject, version, known, what="cuDNN release")

@@ -48,9 +48,16 @@ def _listed(host: Host, folder: str) -> list[str]:
         return []
 
 
+def _real(host: Host, folder: str) -> str | None:
+    try:
+        return host.resolve(folder).path
+    except Unreadable:  # on PATH, but not for this user
+        return None
+
+
 def _candidates(host: Host, folders: list[str]) -> list[str]:
     paths: list[str] = []
-    once = {host.resolve(folder).path: folder for folder in reversed(folders)}  # /bin is often /usr/bin
+    once = {_real(host, folder): folder for folder in reversed(folders)}  # /bin is often /usr/bin
     for folder in [folder for folder in dict.fromkeys(folders) if folder in once.values()]:
         names = [name for name in _listed(host, folder) if _NAME.match(name)]
         for name in sorted(names, key=lambda one: (one.count("-"), one)):

@@ -178,6 +178,7 @@ def verified_facts(  # noqa: PLR0917 (the order of the fingerprint's inputs)
         "recorded": None,
         "at": None,
         "trees": [],
+        "drift": {},
     }
     path = posixpath.join(state_dir, FILE)
     try:
@@ -190,7 +191,10 @@ def verified_facts(  # noqa: PLR0917 (the order of the fingerprint's inputs)
     # Whoever can write this file could make us skip the checks, so only root's own and the asking user's count.
     if entry.kind != "file" or entry.uid not in (0, os.geteuid()) or entry.mode & 0o022 or text is None:
         return dict(facts, state="unreadable")
-    return dict(facts, **_parse(text))
+    facts.update(_parse(text))
+    if facts["state"] != "failed" or facts["fingerprint"] != facts["recorded"]:
+        facts["drift"] = {}  # of a tree that is another one by now
+    return facts
 
 
 def _parse(text: str) -> dict[str, t.Any]:
@@ -202,7 +206,19 @@ def _parse(text: str) -> dict[str, t.Any]:
         return {"state": "unreadable"}
     if not sound or not isinstance(trees, list):
         return {"state": "unreadable"}
-    return {"state": state, "recorded": recorded, "at": at, "trees": sorted(str(root) for root in trees)}
+    roots = sorted(str(root) for root in trees)
+    return {"state": state, "recorded": recorded, "at": at, "trees": roots, "drift": _drift(data.get("drift"))}
+
+
+def _drift(recorded: t.Any) -> dict[str, list[dict[str, str]]]:
+    """What differed from the receipts, by tree; a record of another shape says nothing."""
+    try:
+        return {
+            str(root): [{"path": str(row["path"]), "what": str(row["what"])} for row in rows]
+            for root, rows in sorted((recorded or {}).items())
+        }
+    except (AttributeError, KeyError, TypeError):
+        return {}
 
 
 def record(
@@ -212,11 +228,24 @@ def record(
     fingerprint: str,
     trees: t.Iterable[str],
     checks: list[dict[str, t.Any]],
+    drift: t.Mapping[str, list[dict[str, str]]] | None = None,
     at: str | None = None,
 ) -> str:
-    """Write the record whole, through no link, and return its path. ``checks`` are kept for people who look there."""
+    """Write the record whole, through no link, and return its path.
+
+    ``checks`` are kept for people who look there, ``drift`` (by tree) for the next plan: only a full check sees a file that changed
+    and kept its size and time.
+    """
     at = at or datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    data = {"schema": SCHEMA, "state": state, "fingerprint": fingerprint, "at": at, "trees": sorted(trees), "checks": checks}
+    data = {
+        "schema": SCHEMA,
+        "state": state,
+        "fingerprint": fingerprint,
+        "at": at,
+        "trees": sorted(trees),
+        "checks": checks,
+        "drift": dict(drift or {}),
+    }
     body = (json.dumps(data, indent=1, sort_keys=True) + "\n").encode()
     try:
         folder = _open_folder(state_dir)

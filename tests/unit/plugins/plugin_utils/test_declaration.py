@@ -84,7 +84,7 @@ def test_a_whole_declaration():
         (toolkit(version="12"), "unknown-version", "cuda_toolkits[0]"),
         (toolkit(version=">=99"), "unknown-version", "cuda_toolkits[0]"),
         (toolkit(version="12.4", cudnn="9.99"), "unknown-version", "cuda_toolkits[0]"),
-        (toolkit(version="12.4", cudnn="9"), "unknown-version", "cuda_toolkits[0]"),
+        (toolkit(version="12.4", cudnn="99"), "unknown-version", "cuda_toolkits[0]"),
         ({"default": "12.7"}, "unknown-version", "cuda_default"),
         (toolkit(version="banana"), "wrong-value", "cuda_toolkits[0]"),
         (toolkit(version=">=twelve"), "wrong-value", "cuda_toolkits[0]"),

@@ -114,10 +114,35 @@ def test_what_is_recorded_is_what_the_facts_say(tmp_path) -> None:
         "recorded": now,
         "at": "2026-12-01T00:00:00Z",
         "trees": [str(tree)],
+        "drift": {},
     }
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o644
     assert stat.S_IMODE(os.stat(state).st_mode) == 0o755
     assert os.listdir(state) == ["verified.json"]
+
+
+def test_what_only_a_full_check_sees_is_told_until_the_tree_changes(tmp_path) -> None:
+    root, state = tmp_path / "base", str(tmp_path / "state")
+    tree = _tree(root, "cuda-12.4", receipt={"id": "r1"})
+    host = Host()
+    now = fingerprint(*fingerprint_inputs(host, [str(root)], []))
+    drift = {str(tree): [{"path": "lib/libcudart.so.12", "what": "changed"}]}
+    record(state, state="failed", fingerprint=now, trees=[str(tree)], checks=[], drift=drift)
+    assert verification(host, state, [str(root)], [])["drift"] == drift
+    os.utime(tree / ".gpufleet" / "receipt.json", ns=(1, 1))
+    assert verification(host, state, [str(root)], [])["drift"] == {}
+
+
+@pytest.mark.parametrize("drift", [None, [], "x", {"/t": [{"path": "a"}]}, {"/t": 3}])
+def test_a_drift_of_another_shape_says_nothing(tmp_path, drift) -> None:
+    root, state = tmp_path / "base", str(tmp_path / "state")
+    now = fingerprint(*fingerprint_inputs(Host(), [str(root)], []))
+    path = record(state, state="failed", fingerprint=now, trees=[], checks=[])
+    with open(path) as file:
+        data = json.load(file)
+    with open(path, "w") as file:
+        json.dump(dict(data, drift=drift), file)
+    assert verification(Host(), state, [str(root)], [])["drift"] == {}
 
 
 @pytest.mark.parametrize(
