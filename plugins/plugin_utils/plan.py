@@ -77,7 +77,8 @@ def make_removal(
     scene = _scene(declaration, facts, tables, lock_timeout)
     roots = declaration.roots()
     actions: list[Action] = []
-    findings = list(mistakes)
+    # Only a folder that could not be read stands in the way of removing what lies there.
+    findings = [finding for finding in mistakes if finding.details.get("key") == "root"]
     met = set()
     for row in facts["toolkits"]:
         named = {name for name in names if _is_named(row, name)}

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 _SCHEMA = 1
+_KEPT_SECONDS = 7 * 86400
 
 
 def cache_folder(environ: Mapping[str, str]) -> str:
@@ -54,27 +55,45 @@ class Cache:
             return
         temporary = None
         try:
-            with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=self._folder, suffix=".new", delete=False) as file:
+            with tempfile.NamedTemporaryFile(
+                "w", encoding="utf-8", dir=self._folder, prefix="wheels-", suffix=".new", delete=False
+            ) as file:
                 temporary = file.name
                 json.dump({"schema": _SCHEMA, **entry}, file)
             os.replace(temporary, os.path.join(self._folder, name + ".json"))
+            _forget_old(self._folder)
         except OSError:
             if temporary is not None:
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(FileNotFoundError):
                     os.unlink(temporary)
 
     @contextlib.contextmanager
     def locked(self, name: str, *, seconds: float) -> Iterator[None]:
         """Hold the lock of an entry; after ``seconds`` go on without it: asking twice is dear, never wrong."""
-        if self._folder is None:
+        descriptor = self._open_lock(name)
+        if descriptor is None:
             yield
             return
-        descriptor = os.open(os.path.join(self._folder, name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             _wait(descriptor, time.monotonic() + seconds)
             yield
         finally:
             os.close(descriptor)
+
+    def _open_lock(self, name: str) -> int | None:
+        if self._folder is None:
+            return None
+        try:
+            return os.open(os.path.join(self._folder, name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:  # a full disk, say
+            return None
+
+
+def _forget_old(folder: str) -> None:
+    """Remove what nobody can want any more; a lock that old is held by nobody."""
+    for entry in os.scandir(folder):
+        if entry.name.startswith("wheels-") and entry.stat().st_mtime < time.time() - _KEPT_SECONDS:
+            os.unlink(entry.path)
 
 
 def _wait(descriptor: int, deadline: float) -> None:

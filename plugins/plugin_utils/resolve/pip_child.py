@@ -9,7 +9,7 @@ meta-package picks its parts by markers. So the one function that pip asks for t
 The job comes on standard input: ``{environment, arguments, folder}``. In ``folder`` it leaves pip's ``report.json``
 and ``pip.log``, and ``sizes.json``: for each file its bytes and the bytes that it unpacks to, read from the last part of
 it over pip's own session, so that proxies, certificates and credentials of the user hold. Exit status is pip's, or one
-of the two below.
+of those below.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 NO_PIP = 90
 NO_MARKERS = 91
+TOO_OLD = 92
+#: The first that resolves without downloading what it resolves.
+OLDEST = (25, 3)
 
 _TAIL = 65536
 _END = b"PK\x05\x06"
@@ -42,6 +45,12 @@ def pretend(environment: dict[str, str]) -> bool:
     wanted = {**own, **environment}
     setattr(markers, "default_environment", lambda: dict(wanted))  # noqa: B010 - typed as a function, replaced on purpose
     return all(markers.Marker('%s == "%s"' % pair).evaluate() for pair in environment.items())
+
+
+def is_old(version: str) -> bool:
+    """Whether this pip would download every wheel of a dry run."""
+    numbers = [int(part) if part.isdigit() else 0 for part in version.split(".")]
+    return tuple(numbers[:2]) < OLDEST
 
 
 def lazy_wheels() -> list[str]:
@@ -137,9 +146,12 @@ def main() -> int:
     """Run the job of standard input."""
     job = json.load(sys.stdin)
     try:
+        from pip import __version__ as version
         from pip._internal.cli.main import main as pip_main
     except ImportError:
         return NO_PIP
+    if is_old(version):
+        return TOO_OLD
     if not pretend(job["environment"]):
         return NO_MARKERS
     sessions = remember_session()

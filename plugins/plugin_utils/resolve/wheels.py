@@ -129,15 +129,8 @@ class Resolver:
             return self._answer(request, folder, done.returncode, done.stderr.decode(errors="replace"))
 
     def _answer(self, request: WheelRequest, folder: str, status: int, output: str) -> Answer:
-        if status == pip_child.NO_PIP:
-            return _no_pip(self.python)
-        if status == pip_child.NO_MARKERS:
-            return IndexFailure(
-                "pip-unsuitable",
-                "this pip cannot be told for which machine it resolves",
-                "",
-                "Install another pip for %s: 22.2 is the oldest that can be used, 26.3 is known to work." % self.python,
-            )
+        if status in (pip_child.NO_PIP, pip_child.NO_MARKERS, pip_child.TOO_OLD):
+            return _no_pip(self.python) if status == pip_child.NO_PIP else _unsuitable(self.python, status)
         if status:
             return explain(_text(os.path.join(folder, "pip.log")), request.requirements, output=output)
         try:
@@ -173,6 +166,15 @@ def _text(path: str) -> str:
 
 def _install_hint(python: str) -> str:
     return "Install pip for the Python that runs Ansible: %s -m ensurepip, or the package python3-pip." % python
+
+
+def _unsuitable(python: str, status: int) -> IndexFailure:
+    oldest = ".".join(str(part) for part in pip_child.OLDEST)
+    why = "is older than %s and would download every file only to plan" % oldest
+    if status == pip_child.NO_MARKERS:
+        why = "cannot be told for which machine it resolves"
+    remedy = "Run %s -m pip install 'pip>=%s'; 26.3 is known to work." % (python, oldest)
+    return IndexFailure("pip-unsuitable", "the pip of %s %s" % (python, why), "", remedy)
 
 
 def _no_pip(python: str) -> IndexFailure:
