@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan import make_pla
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan_finish import finish
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan_model import Draft, Plan
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan_verify import make_verification
-from ansible_collections.gpufleet.cuda.plugins.plugin_utils.render import diff, render, summary
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.render import diff, refusal, render, summary
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import load_tables
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.wheel_request import Resolved
 
@@ -127,9 +127,12 @@ class ActionModule(ActionBase):
             "counts": plan.counts(),
         }
         if plan.refused:
+            # The whole plan is shown once, and the failure, which Ansible prints whole, has the refusals alone.
+            display.display("Plan for %s\n\n%s\n" % (host, text))
             deciding = deciding_finding(plan.findings)
-            reason = deciding.id if deciding else "refused"
-            raise AnsibleActionFail("Plan for %s\n\n%s" % (host, text), result={"reason": reason, **values})
+            refusing = [finding.as_dict() for finding in plan.findings if finding.severity == "refuse"]
+            values = {"reason": deciding.id if deciding else "refused", "refused": True, "findings": refusing}
+            raise AnsibleActionFail(refusal(plan, host), result=values)
         result.update(values, text=text, changed=check and plan.changes)
         if check:
             result["diff"] = diff(plan, facts, host)

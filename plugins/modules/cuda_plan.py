@@ -20,7 +20,8 @@ description:
   - Lists named C(cuda_toolkits_*) and C(cuda_projects_*) among the variables of the host are joined to those in O(declaration).
   - The task is C(changed) in check mode when there is something to change, and never in a real run, where the tasks that carry out
     the plan count alone.
-  - In a real run and in check mode the plan is printed. A plan that refuses fails the task, and is its message.
+  - In a real run and in check mode the plan is printed. A plan that refuses is printed too and fails the task, whose message has
+    every reason.
 author:
   - gpufleet.cuda contributors (@gpufleet)
 extends_documentation_fragment:
@@ -147,7 +148,7 @@ actions:
       type: dict
       sample: {state: present, root: /usr/local/cuda-13.3, version: 13.3.1}
 findings:
-  description: Refusals first, then warnings, then notes.
+  description: Refusals first, then warnings, then notes. Of a failure the refusals alone.
   returned: always
   type: list
   elements: dict
@@ -236,7 +237,7 @@ counts:
   type: dict
   sample: {lay: 2, change: 0, remove: 0, verify: 1, refuse: 0, warn: 0}
 text:
-  description: The plan as it is printed. One that refuses is the message of the failure.
+  description: The plan as it is printed.
   returned: success
   type: str
   sample: Nothing to do. 2 trees are as declared, verified 2026-12-01T10:00:00Z.

@@ -164,6 +164,16 @@ def render(plan: Plan, facts: Mapping[str, Any]) -> str:
     return "\n".join([*lines, summary(plan, facts)])
 
 
+def refusal(plan: Plan, host: str) -> str:
+    """The message of a refused plan: a line for each reason, with what to do."""
+    reasons = [finding for finding in plan.findings if finding.severity == "refuse"]
+    lines = ["The plan for %s is refused for %s:" % (host, plural(len(reasons), "reason"))]
+    for finding in reasons:
+        text = " ".join(_sentence(part) for part in (finding.cause, finding.remedy) if part)
+        lines.append("- %s (%s): %s" % (finding.id, finding.subject, text))
+    return "\n".join(lines)
+
+
 def diff(plan: Plan, facts: Mapping[str, Any], host: str) -> dict[str, str]:
     """Before and after as Ansible prints it: one line a tree, sorted."""
     before = _standing(facts)

@@ -94,19 +94,27 @@ def test_declarations_of_groups_are_joined_and_judged_raw(run: Run) -> None:
         run({"facts": facts(), "declaration": dict(WANT)}, variables=variables)
     assert caught.value.result["reason"] == "version-not-quoted"
     assert "12.10 arrives as 12.1" in str(caught.value)
-    assert [tree["root"] for tree in caught.value.result["trees"]] == ["/usr/local/cuda-11.8", C]
+    assert "cuda_toolkits_odd[0]" in str(caught.value)
     assert run.asked == []
 
 
-def test_a_refusal_is_the_message(run: Run) -> None:
+def test_declarations_of_groups_add_up(run: Run) -> None:
+    variables = {"cuda_toolkits_web": trust_as_template("{{ web }}"), "web": [{"version": "11.8"}]}
+    result = run({"facts": facts(), "declaration": dict(WANT)}, variables=variables)
+    assert [tree["root"] for tree in result["trees"]] == ["/usr/local/cuda-11.8", C]
+
+
+def test_a_refusal_is_shown_whole_and_fails_with_its_reasons(run: Run) -> None:
     with pytest.raises(AnsibleActionFail) as caught:
         run({"facts": facts(), "declaration": {**WANT, "accept_eula": False}})
     message, result = str(caught.value), caught.value.result
-    assert message.startswith("Plan for gpu01\n\nRefused:\n  x eula-not-accepted")
-    assert "cuda_accept_eula" in message
-    assert message.endswith("Plan refused for 1 reason. Nothing was downloaded, nothing is changed.")
-    assert (result["reason"], result["refused"], result["actions"]) == ("eula-not-accepted", True, [])
-    assert result["findings"][0]["id"] == "eula-not-accepted"
+    assert message == (
+        "The plan for gpu01 is refused for 1 reason:\n"
+        "- eula-not-accepted (cuda_accept_eula): Toolkits are declared, and NVIDIA's licence (EULA) was not accepted. "
+        "Read NVIDIA's CUDA and cuDNN licences, and set cuda_accept_eula: true if you accept them."
+    )
+    assert (result["reason"], result["refused"]) == ("eula-not-accepted", True)
+    assert [finding["id"] for finding in result["findings"]] == ["eula-not-accepted"]
 
 
 def test_removal(run: Run) -> None:
