@@ -48,6 +48,8 @@ def _toolkit(place: Place, params: Params, check: bool) -> Outcome:
     if state == "rolled_back":
         return apply_toolkit.rolled_back(place, when_in_use=when_in_use, check=check)
     setup = _setup(place, params, layout.target_dirs(params["architecture"]))
+    if state == "present":
+        _need_artifacts(place, params)
     if state == "repaired":
         have = apply_toolkit.our_tree(place)
         if have is None:
@@ -60,6 +62,11 @@ def _toolkit(place: Place, params: Params, check: bool) -> Outcome:
     return apply_toolkit.present(
         setup, assemble.Tree(**{name: params[name] for name in names}), when_in_use=when_in_use, check=check
     )
+
+
+def _need_artifacts(place: Place, params: Params) -> None:
+    if not params["artifacts"]:
+        raise CudaError("Nothing can be laid in %s: no artifacts are given." % place.root, reason="no-artifacts", root=place.root)
 
 
 def cudnn(params: Params, *, check: bool) -> Outcome:
@@ -85,6 +92,8 @@ def _cudnn(place: Place, params: Params, check: bool) -> Outcome:
     if params["state"] == "absent":
         return apply_cudnn.absent(setup, **how) if is_ours else add_cudnn.absent(setup, **how)
     wanted = apply_cudnn.Cudnn(*(params[name] for name in apply_cudnn.Cudnn._fields))
+    if params["state"] == "present":
+        _need_artifacts(place, params)
     if params["state"] == "repaired":
         return apply_cudnn.repaired(setup, wanted, **how) if is_ours else add_cudnn.repaired(setup, wanted, **how)
     return apply_cudnn.present(setup, wanted, **how) if is_ours else add_cudnn.present(setup, wanted, **how)
@@ -144,6 +153,7 @@ def _clean(place: Place, timeout: float, *, check: bool) -> Outcome:
         if check:
             done += exchange.leftovers(base)
             continue
+        safe_folder(own)
         with locked(base, timeout, what="gpufleet.cuda cleaning %s" % base):
             done += exchange.recover(base)
     if kind_of(place.root) == "dir" and not check:

@@ -267,6 +267,13 @@ def test_a_folder_of_ours_that_is_a_planted_link_is_not_used(maker: Maker, tmp_p
     assert list((tmp_path / "there").iterdir()) == []
 
 
+def test_a_tree_of_nothing_is_refused(maker: Maker) -> None:
+    _refused(maker.toolkit, "no-artifacts")
+    maker.foreign("cuda-13.3")
+    _refused(maker.add, "no-artifacts")
+    assert _names(maker.base) == ["cuda-13.3"]
+
+
 def test_an_artifact_that_is_named_twice_is_laid_once(maker: Maker) -> None:
     artifact = maker.runtime()
     assert maker.toolkit(artifacts=[artifact, dict(artifact)]).changed
