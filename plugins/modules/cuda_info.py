@@ -102,7 +102,7 @@ cuda:
     driver:
       description:
         - The state of the driver and its versions; loaded, on disk, in user space, and the highest CUDA version that it supports.
-        - RV(cuda.driver.max_cuda) says what the driver supports and nothing of what is installed.
+        - C(max_cuda) says what the driver supports and nothing of what is installed.
       returned: success
       type: dict
       sample: {"state": "ok", "version": "570.124.06", "user_space": "570.124.06", "max_cuda": "12.8", "reboot_required": false}

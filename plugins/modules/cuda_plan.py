@@ -15,11 +15,11 @@ description:
   - It is the only place where versions and methods are chosen and combinations are refused, and it refuses before anything is
     downloaded.
   - Runs on the controller. On a host that is right it asks no package index and opens no connection.
-  - Exact files are resolved by the pip of the Python that runs Ansible, with the pip configuration of the user who runs it, once a run
-    for all hosts. Nothing is downloaded for that.
+  - Exact files are resolved by the pip of the Python that runs Ansible, with the pip configuration of the user who runs it, once a
+    run for all hosts. Nothing is downloaded for that.
   - Lists named C(cuda_toolkits_*) and C(cuda_projects_*) among the variables of the host are joined to those in O(declaration).
-  - The task is C(changed) in check mode when there is something to change, and never in a real run, where the tasks that carry out
-    the plan count alone.
+  - The task is C(changed) in check mode when there is something to change, and never in a real run, where the tasks that carry
+    out the plan count alone.
   - In a real run and in check mode the plan is printed. A plan that refuses is printed too and fails the task, whose message has
     every reason.
 author:
@@ -119,8 +119,8 @@ actions:
       sample: lay_toolkit:/usr/local/cuda-13.3
     kind:
       description:
-        - V(clean_leftovers), V(lay_toolkit), V(replace_toolkit), V(repair_toolkit), V(lay_cudnn), V(replace_cudnn), V(repair_cudnn),
-          V(set_default), V(remove_default), V(remove_cudnn), V(remove_toolkit) or V(verify).
+        - V(clean_leftovers), V(lay_toolkit), V(replace_toolkit), V(repair_toolkit), V(lay_cudnn), V(replace_cudnn),
+          V(repair_cudnn), V(set_default), V(remove_default), V(remove_cudnn), V(remove_toolkit) or V(verify).
       type: str
       sample: lay_toolkit
     target:
@@ -227,8 +227,8 @@ trees:
       sample: compile
     state:
       description:
-        - V(right), V(lay), V(change), V(repair), V(foreign) for a tree of others that is as declared, or V(without) for a toolkit that
-          the host goes without.
+        - V(right), V(lay), V(change), V(repair), V(foreign) for a tree of others that is as declared, or V(without) for a
+          toolkit that the host goes without.
       type: str
       sample: lay
 counts:

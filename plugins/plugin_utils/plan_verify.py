@@ -31,12 +31,13 @@ def make_verification(facts: Mapping[str, Any], interpreters: Sequence[str]) -> 
 def _laid(row: Mapping[str, Any]) -> Tree | None:
     """What a tree has to hold by its receipt; None for one in which nothing is ours."""
     receipt, added = row["receipt"], row.get("added_cudnn")
-    if receipt is None and added is None:
+    if receipt is not None:
+        version, cudnn = str(receipt["version"]), receipt["cudnn"]
+    elif added is not None:
+        # Somebody else's tree may not tell its version; the build of the cuDNN that we added to it does.
+        version, cudnn = str(row["version"] or "%d.0" % added["cuda_major"]), added
+    else:
         return None
-    version = receipt["version"] if receipt is not None else row["version"]
-    # Somebody else's tree may not tell its version; the build of the cuDNN that we added to it does.
-    version = version or "%d.0" % added["cuda_major"]
-    cudnn = receipt["cudnn"] if receipt is not None else added
     return Tree(
         root=row["root"],
         version=version,

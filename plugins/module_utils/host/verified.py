@@ -233,8 +233,8 @@ def record(
 ) -> str:
     """Write the record whole, through no link, and return its path.
 
-    ``checks`` are kept for people who look there, ``drift`` (by tree) for the next plan: only a full check sees a file that changed
-    and kept its size and time.
+    ``checks`` are kept for people who look there, ``drift`` (by tree) for the next plan: only a full check sees a file that
+    changed and kept its size and time.
     """
     at = at or datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     data = {
