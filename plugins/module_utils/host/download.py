@@ -18,9 +18,6 @@ import typing as t
 import urllib.error
 import urllib.parse
 
-from ansible.module_utils.urls import ConnectionError as UrlsError
-from ansible.module_utils.urls import open_url
-
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import make_folder
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import without_secrets
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
@@ -277,6 +274,10 @@ def _transfer(
 
 
 def _open(artifact: t.Mapping[str, t.Any], options: Options, have: int) -> t.Any:
+    # Here, since it loads a TLS stack for a fifth of a second, which most calls never need.
+    from ansible.module_utils.urls import ConnectionError as UrlsError
+    from ansible.module_utils.urls import open_url
+
     headers = {"Range": "bytes=%d-" % have} if have else {}
     name, place = artifact["name"], without_secrets(artifact["url"])
     try:
