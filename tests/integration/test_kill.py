@@ -15,7 +15,9 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import typing as t
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -59,11 +61,12 @@ EMPTY: dict[str, dict[str, t.Any]] = {
 
 
 class Step(t.NamedTuple):
-    """A module call, and the calls that make its start."""
+    """A module call, and what makes its start: calls, then files of the tree that go missing."""
 
     module: str
     args: dict[str, t.Any]
     before: list[tuple[str, dict[str, t.Any]]]
+    missing: tuple[str, ...] = ()
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +119,7 @@ def _steps(base: Path, wheels: dict[str, list[dict[str, t.Any]]]) -> dict[str, S
         "lay": Step("cuda_toolkit", {**old, "cudnn": first}, []),
         "replace": Step("cuda_toolkit", {**new, "cudnn": second}, [laid]),
         "replace-again": Step("cuda_toolkit", {**old, "cudnn": first}, [laid, ("cuda_toolkit", {**new, "cudnn": second})]),
+        "repair": Step("cuda_toolkit", {**old, "cudnn": first}, [laid], ("lib64/libcudnn.so.9", "lib64/libcudart.so.13.3.29")),
         "remove": Step("cuda_toolkit", {"root": root, "state": "absent"}, [laid]),
         "lay-cudnn": Step("cudnn", {"root": root, **first}, [("cuda_toolkit", old)]),
         "replace-cudnn": Step("cudnn", {"root": root, **second}, [laid]),
@@ -157,14 +161,26 @@ def _copy(source: Path, target: Path) -> None:
     subprocess.run(["cp", "-a", str(source), str(target)], check=True)
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """In memory where that is possible: a sync of the whole disk at each of some hundred kills would take minutes."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="gpufleet-kill-") as made_folder:
+        yield Path(made_folder)
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_a_kill_at_any_moment_is_healed(name: str, wheels: dict[str, list[dict[str, t.Any]]], tmp_path: Path) -> None:
-    base, start, scratch = tmp_path / "base", tmp_path / "start", tmp_path / "scratch"
+def test_a_kill_at_any_moment_is_healed(name: str, wheels: dict[str, list[dict[str, t.Any]]], folder: Path) -> None:
+    base, start, scratch = folder / "base", folder / "start", folder / "scratch"
     base.mkdir()
     _foreign(base)
     step = _steps(base, wheels)[name]
     for module, args in step.before:
         assert run_module(module, args, scratch=scratch).rc == 0
+    for path in step.missing:
+        (base / "cuda-13.3" / path).unlink()
     _copy(base, start)
     before = _state(base)
     done = run_module(step.module, step.args, scratch=scratch)
@@ -173,7 +189,7 @@ def test_a_kill_at_any_moment_is_healed(name: str, wheels: dict[str, list[dict[s
     assert after != before
 
     _copy(start, base)
-    log = tmp_path / "log"
+    log = folder / "log"
     _trace(step, scratch, log, kill=None)
     main = log.read_text().split(None, 1)[0]
     count = sum(1 for line in log.read_text().splitlines() if line.startswith(main + " ") and "(" in line)
@@ -181,7 +197,8 @@ def test_a_kill_at_any_moment_is_healed(name: str, wheels: dict[str, list[dict[s
     for number in range(1, count + 1):
         _copy(start, base)
         _trace(step, scratch, log, kill=number)
-        _check_trees(base, number)
+        if not step.missing:
+            _check_trees(base, number)
         ACTS[step.module]({**DEFAULTS, **EMPTY[step.module], **step.args}, check=False)
         found = _state(base)
         assert found == after, (number, _differences(found, after), log.read_text().splitlines()[-3:])

@@ -207,9 +207,8 @@ def _download(
     sha = _hash_file(fd, have)
     while size is None or have < size or not resumed:
         try:
-            started = have
-            have, sha = _transfer(artifact, fd, options, have=have, sha=sha, stop=stop)
-            arrived += max(0, have - started)
+            end, sha = _transfer(artifact, fd, options, have=have, sha=sha, stop=stop)
+            have, arrived = end, arrived + max(0, end - have)
             break
         except _Broken as exc:
             now = os.fstat(fd).st_size
