@@ -278,6 +278,11 @@ cuda:
       returned: success
       type: dict
       sample: {"/usr/local": 80000000000}
+    writable:
+      description: Whether the asking user may write in each of O(roots), V(null) when that could not be asked.
+      returned: success
+      type: dict
+      sample: {"/usr/local": true}
     state_dir:
       description: The folder that keeps what belongs to the host.
       returned: success

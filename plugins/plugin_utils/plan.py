@@ -60,6 +60,7 @@ def make_plan(
     findings += link.findings
     if declaration.toolkits or declaration.exclusive:
         actions += _leftovers(facts)
+    findings += _not_writable(facts, actions)
     actions += _verify(declaration, facts, trees, changing=bool(actions), interpreters=interpreters)
     return Draft(in_order(actions), tuple(ordered(findings)), tuple(trees))
 
@@ -94,6 +95,7 @@ def make_removal(
     actions += plan_link(scene, [], [action.target for action in actions if action.kind == "remove_toolkit"], only=True).actions
     if not names:
         actions += _leftovers(facts)
+    findings += _not_writable(facts, actions)
     return Draft(in_order(actions), tuple(ordered(findings)), ())
 
 
@@ -146,6 +148,29 @@ def _not_there(name: str) -> Finding:
         "",
         {"name": name},
     )
+
+
+def _not_writable(facts: Mapping[str, Any], actions: Sequence[Action]) -> list[Finding]:
+    """Folders in which something is planned and nothing can be done."""
+    bases = sorted(
+        {base for base, may in facts["writable"].items() for action in actions if may is False and _is_in(action, base)}
+    )
+    return [
+        Finding(
+            "root-not-writable",
+            "refuse",
+            base,
+            "The user of this run may not write under %s." % base,
+            "asked of the host as that user",
+            "Run as root (become), or set cuda_root to a folder of that user's.",
+            {"root": base},
+        )
+        for base in bases
+    ]
+
+
+def _is_in(action: Action, base: str) -> bool:
+    return action.target.startswith(base.rstrip("/") + "/")
 
 
 def _leftovers(facts: Mapping[str, Any]) -> list[Action]:

@@ -108,6 +108,10 @@ class CaseHost(Host):
         """Not recorded."""
         return None
 
+    def writable(self, path: str) -> bool | None:
+        """Not recorded."""
+        return None
+
     def interpreters(self) -> list[str]:
         """The Python of every environment that shows: a user declares those of the projects."""
         found = {re.sub(r"/lib(64)?/python3[\d.]*/(site|dist)-packages/.*$", "/bin/python", path) for path in self._tree.paths()}

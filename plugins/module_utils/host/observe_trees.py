@@ -68,6 +68,7 @@ def observe_trees(
         "verification": verified,
         "leftovers": _leftovers(host, roots, trees, notes),
         "free_bytes": {base: host.free_bytes(base) for base in roots},
+        "writable": {base: host.writable(base) for base in roots},
         "state_dir": state_dir,
         "notes": list(dict.fromkeys(notes)),
     }

@@ -218,15 +218,25 @@ class Host:
 
     def free_bytes(self, path: str) -> int | None:
         """Room for this user on the file system that holds ``path``, or would hold it; None when that could not be asked."""
+        try:
+            found = os.statvfs(self._outside(self._standing(path)))
+        except OSError:
+            return None
+        return (found.f_bavail if os.geteuid() else found.f_bfree) * found.f_frsize
+
+    def writable(self, path: str) -> bool | None:
+        """Whether this user may make entries in the folder ``path``, or make it; None when that could not be asked."""
+        return os.access(
+            self._outside(self._standing(path)), os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids
+        )
+
+    def _standing(self, path: str) -> str:
+        """``path``, or the nearest folder above it that is there."""
         resolved = self.resolve(path).path
         while resolved is None:
             path = posixpath.dirname(path)
             resolved = self.resolve(path).path
-        try:
-            found = os.statvfs(self._outside(resolved))
-        except OSError:
-            return None
-        return (found.f_bavail if os.geteuid() else found.f_bfree) * found.f_frsize
+        return resolved
 
     def is_dir(self, path: str) -> bool:
         """Whether ``path`` leads to a folder."""
@@ -290,6 +300,10 @@ class RootfsHost(Host):
 
     def free_bytes(self, path: str) -> int | None:
         """The room around a mounted image is not the room of the machine that will run it."""
+        return None
+
+    def writable(self, path: str) -> bool | None:
+        """The user who reads an image is not the one who will run it."""
         return None
 
     def lstat(self, path: str) -> Entry | None:

@@ -241,6 +241,7 @@ REFUSALS = [
     pytest.param({}, {**one(), "method": "archive"}, "method-not-available", None, id="method"),
     pytest.param({}, {**one(), "accept_eula": False}, "eula-not-accepted", None, id="eula"),
     pytest.param({"free_bytes": {"/usr/local": 4 * SIZE - 1}}, one(), "disk-full", "/usr/local", id="disk-full"),
+    pytest.param({"writable": {"/usr/local": False}}, one(), "root-not-writable", "/usr/local", id="root-not-writable"),
     pytest.param({}, one(cudnn="9.14"), "index-no-such-version", C, id="index-lacks-it"),
 ]
 

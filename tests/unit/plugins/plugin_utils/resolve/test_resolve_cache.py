@@ -78,7 +78,9 @@ NOW = time.time()
 
 
 @pytest.mark.parametrize(
-    "body", ["", "{", '{"schema": 1}', '{"schema": 1, "at": %f, "resolved": {}}' % NOW, "[]", '{"schema": 9, "at": 1}', "\0"]
+    "body",
+    ["", "{", '{"schema": 1}', '{"schema": 1, "at": %f, "resolved": {}}' % NOW, "[]", '{"schema": 9, "at": 1}', "\0"],
+    ids=["empty", "half", "no-time", "no-artifacts", "list", "other-schema", "nul"],  # the time differs between processes
 )
 def test_a_spoilt_entry_is_none(pip: Pip, ask: Callable[..., Answer], tmp_path: Path, body: str) -> None:
     ask()
