@@ -15,8 +15,8 @@ description:
   - It is the only place where versions and methods are chosen and combinations are refused, and it refuses before anything is
     downloaded.
   - Runs on the controller. On a host that is right it asks no package index and opens no connection.
-  - Exact files are resolved by the pip of the Python that runs Ansible, with the pip configuration of the user who runs it, once a
-    run for all hosts. Nothing is downloaded for that.
+  - Exact files are resolved by the pip of the Python that runs Ansible, with the pip configuration of the user who runs it, once
+    for all hosts of a run. Nothing is downloaded for that.
   - Lists named C(cuda_toolkits_*) and C(cuda_projects_*) among the variables of the host are joined to those in O(declaration).
   - The task is C(changed) in check mode when there is something to change, and never in a real run, where the tasks that carry
     out the plan count alone.

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from packaging.specifiers import SpecifierSet
-
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import has_prefix, is_dotted, key, major
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.declaration import Declaration, ToolkitRequest
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Finding
@@ -26,6 +24,7 @@ from ansible_collections.gpufleet.cuda.plugins.plugin_utils.lookup import (
     release_row,
     wheel_row,
 )
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.ranges import read_range
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.raw import listed
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.requests import tree_root
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.rows import CudaRelease, CudnnRelease, WheelToolkit
@@ -93,7 +92,7 @@ def toolkit_satisfies(request: ToolkitRequest, version: str | None) -> bool:
     if not is_dotted(version):
         return False
     if request.is_specifier:
-        return SpecifierSet(request.version).contains(str(version))
+        return read_range(request.version).contains(str(version))
     return has_prefix(str(version), request.version)
 
 
@@ -121,14 +120,14 @@ def choose_toolkit(
 
 
 def _in_range(request: ToolkitRequest, tables: Tables) -> list[CudaRelease]:
-    specifier = SpecifierSet(request.version)
+    specifier = read_range(request.version)
     return [row for row in tables.cuda_releases if specifier.contains(row.release)]
 
 
 def _wheel_in(request: ToolkitRequest, minor: str, tables: Tables) -> WheelToolkit | None:
     if not request.is_specifier:
         return newest_wheel(tables, minor)
-    specifier = SpecifierSet(request.version)
+    specifier = read_range(request.version)
     rows = [row for row in tables.wheel_toolkits if row.minor == minor and specifier.contains(row.release)]
     return max(rows, key=lambda row: key(row.version), default=None)
 

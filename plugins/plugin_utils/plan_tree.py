@@ -283,7 +283,7 @@ def _cudnn_change(want: Want, row: Row, held: Row | None) -> Outcome:
         return Outcome()
     strangers = want.scene.strange_cudnn_at(root)
     if not held and strangers:
-        return _others_cudnn(want, root, strangers)
+        return _others_cudnn(want, want.cudnn, root, strangers)
     kind = "replace_cudnn" if held else "lay_cudnn"
     there = "%s holds %s" % (root, held["version"]) if held else "%s has none" % root
     machine = want.scene.host.architecture
@@ -301,16 +301,15 @@ def _cudnn_change(want: Want, row: Row, held: Row | None) -> Outcome:
     return Outcome(actions=(action,), findings=findings)
 
 
-def _others_cudnn(want: Want, root: str, strangers: list[Row]) -> Outcome:
-    assert want.cudnn is not None
-    if any(cudnn_satisfies(want.cudnn, copy["full_version"] or copy["version"], copy["cuda_major"]) for copy in strangers):
+def _others_cudnn(want: Want, cudnn: CudnnChoice, root: str, strangers: list[Row]) -> Outcome:
+    if any(cudnn_satisfies(cudnn, copy["full_version"] or copy["version"], copy["cuda_major"]) for copy in strangers):
         return Outcome()
     versions = ", ".join(sorted({str(copy["version"]) for copy in strangers}))
     finding = Finding(
         "foreign-tree",
         "refuse",
         root,
-        "cuDNN %s was asked for, and %s holds cuDNN %s that is not ours." % (want.cudnn.asked, root, versions),
+        "cuDNN %s was asked for, and %s holds cuDNN %s that is not ours." % (cudnn.asked, root, versions),
         ", ".join(sorted(str(copy["path"]) for copy in strangers)),
         "Ask for the cuDNN that is there, or remove it with what laid it.",
         {"root": root, "what": "cudnn", "origin": want.request.origin},

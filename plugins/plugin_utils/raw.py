@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import is_dotted
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Finding
@@ -120,11 +120,7 @@ class Reader:
         self._wrong(name, "true or false", "Write true or false without quotes.", "wrong-type")
         return default
 
-    @overload
-    def choice(self, name: str, allowed: Sequence[str], default: str) -> str: ...
-    @overload
-    def choice(self, name: str, allowed: Sequence[str], default: None) -> str | None: ...
-    def choice(self, name: str, allowed: Sequence[str], default: str | None) -> str | None:
+    def choice(self, name: str, allowed: Sequence[str], default: _T) -> str | _T:
         """One of a few words."""
         value = self.raw.get(name)
         if value is None:

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import is_dotted, minor
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.lookup import cudnn_matching, minors, release_row, releases_of
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.ranges import read_range
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.raw import Mistakes, Reader, quoted
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import Tables
 
@@ -154,9 +153,9 @@ def _read_version(reader: Reader, tables: Tables) -> str | None:
 
 def _read_specifier(reader: Reader, value: str, tables: Tables) -> str | None:
     try:
-        specifier = SpecifierSet(value)
+        specifier = read_range(value)
         matching = [row for row in tables.cuda_releases if specifier.contains(row.release)]
-    except (InvalidSpecifier, ValueError):
+    except ValueError:
         cause = "version of %s is %s, which is neither a version nor a range." % (reader.subject, quoted(value))
         remedy = 'Write for example "12.4", "12.4.1" or ">=12.1,<12.5".'
         reader.mistakes.add("wrong-value", reader.subject, cause, remedy, key="version")

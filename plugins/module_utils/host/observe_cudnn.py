@@ -249,7 +249,7 @@ class _Observer:
         """The installed package of this cuDNN: of its major, and of its version when that is known."""
         for package in self._packages:
             upstream = _upstream(package["version"], 4)
-            if upstream is None or int(upstream.split(".")[0]) != major:
+            if upstream is None or not has_prefix(upstream, str(major)):
                 continue
             if version is None or has_prefix(upstream, version):
                 return package
@@ -270,7 +270,7 @@ def _ours(tree: Toolkit | None, major: int, version: str | None) -> dict[str, t.
     if tree is None:
         return None
     facts = (tree.facts["receipt"] or {}).get("cudnn") or tree.facts["added_cudnn"]
-    if not facts or not facts.get("version") or int(str(facts["version"]).split(".")[0]) != major:
+    if not facts or not facts.get("version") or not has_prefix(str(facts["version"]), str(major)):
         return None
     if version is not None and not has_prefix(str(facts["version"]), version) and not has_prefix(version, str(facts["version"])):
         return None

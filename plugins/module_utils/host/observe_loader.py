@@ -135,7 +135,7 @@ def _stale(host: Host, loader: Loader, folders: list[str]) -> list[str]:
         return []
     gone = {entry.path for entry in native_entries(loader) if host.presence(entry.path) is False}
     cached = {(entry.soname, host.resolve(entry.path).path) for entry in loader.entries}
-    names = {soname for soname, _ in cached}
+    names = {soname for soname, _path in cached}
     for folder in folders:
         for name in host.listdir(folder):
             # One library goes by one path: the folder may be configured under another name than the one in the cache.

@@ -106,7 +106,7 @@ def drift_of(host: Host, root: str, data: dict[str, t.Any], owners: tuple[str, .
     """Programs, libraries and links that are no longer what the receipt says, by path."""
     drift = []
     prefix = root.rstrip("/") + "/"
-    for path, size, _, mtime_ns, _, owner in data["files"]:
+    for path, size, _mode, mtime_ns, _sha256, owner in data["files"]:
         # Programs and libraries, not headers and documents. Spelled out here: it is asked of each of thousands of files.
         if not (".so" in path or path.startswith(_PROGRAMS) or path.endswith(".a")) or owner not in owners:
             continue

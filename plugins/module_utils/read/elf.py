@@ -153,7 +153,8 @@ def _read_header(handle: t.BinaryIO) -> _Header | None:
     layout = struct.Struct(order + ("HHIIIIIHHHHHH" if bits == 32 else "HHIQQQIHHHHHH"))
     if len(start) < 16 + layout.size:
         raise ElfError("its header is cut off")
-    kind, machine, _, _, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, shstrndx = layout.unpack_from(start, 16)
+    kind, machine, _version, _entry, phoff, shoff, *rest = layout.unpack_from(start, 16)
+    _flags, _ehsize, phentsize, phnum, shentsize, shnum, shstrndx = rest
     return _Header(bits, order, kind, machine, phoff, phentsize, phnum, shoff, shentsize, shnum, shstrndx)
 
 
@@ -168,9 +169,9 @@ def _read_segments(handle: t.BinaryIO, header: _Header) -> list[_Segment]:
     for start in range(0, len(table), header.phentsize):
         row = layout.unpack_from(table, start)
         if header.bits == 32:
-            kind, offset, vaddr, _, filesz, _, flags, _ = row
+            kind, offset, vaddr, _paddr, filesz, _memsz, flags, _align = row
         else:
-            kind, flags, offset, vaddr, _, filesz, _, _ = row
+            kind, flags, offset, vaddr, _paddr, filesz, _memsz, _align = row
         segments.append(_Segment(kind, flags, offset, vaddr, filesz))
     return segments
 
@@ -218,7 +219,7 @@ class _Names:
         data = _read_some(self._handle, self._offset + index, min(room, 128))
         if b"\0" not in data:
             data = _read_some(self._handle, self._offset + index, room)
-        name, end, _ = data.partition(b"\0")
+        name, end, _rest = data.partition(b"\0")
         if not end:
             raise ElfError("name %d has no end" % index)
         return name.decode("utf-8", "replace")
@@ -271,7 +272,7 @@ def _read_sections(handle: t.BinaryIO, header: _Header) -> dict[str, tuple[int, 
     rows = [layout.unpack_from(table, start) for start in range(0, len(table), header.shentsize)]
     names = _read_some(handle, rows[header.shstrndx][4], min(rows[header.shstrndx][5], _MAX_NAMES))
     sections: dict[str, tuple[int, int]] = {}
-    for name, kind, _, _, offset, size in rows:
+    for name, kind, _flags, _addr, offset, size in rows:
         if kind != _SHT_NOBITS and name < len(names):
             end = names.find(b"\0", name)
             text = names[name : end if end >= 0 else len(names)].decode("ascii", "replace")

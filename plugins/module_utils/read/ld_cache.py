@@ -54,7 +54,7 @@ def parse_ld_cache(data: bytes, prefixes: tuple[str, ...] = ("lib",)) -> list[Ca
 
 def _entries(data: bytes, start: int, rows: t.Iterable[tuple[int, ...]], prefixes: tuple[str, ...]) -> t.Iterator[CacheEntry]:
     wanted = tuple(prefix.encode() for prefix in prefixes)
-    for flags, name, path, _, _ in rows:
+    for flags, name, path, _osversion, _hwcap in rows:
         if data.startswith(wanted, start + name):
             arch = _ARCHES.get(flags & 0xFF00, "flags %#x" % flags)
             yield CacheEntry(_text(data, start + name), _text(data, start + path), arch)

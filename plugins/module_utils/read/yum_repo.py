@@ -33,7 +33,7 @@ def parse_yum_repo(text: str) -> list[YumRepo]:
         elif line[:1].isspace() and field is not None:
             sections[-1][1][field] += "\n" + line.strip()
         elif sections and "=" in line:
-            name, _, value = line.partition("=")
+            name, value = line.split("=", 1)
             field = name.strip().lower()
             sections[-1][1][field] = value.strip()
     return [_repo(name, fields) for name, fields in sections if name and name != "main"]
