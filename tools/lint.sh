@@ -2,7 +2,7 @@
 # Everything that reads code without running it. All of it is run, then the outcome is told.
 set -u
 
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 here=$PWD
 PATH=$here/.venv/bin:$PATH
 ANSIBLE_CONFIG=$here/ansible.cfg

@@ -24,15 +24,20 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 target=$copy/ansible_collections/gpufleet/cuda
 mkdir -p "$target"
-git ls-files -z --cached --others --exclude-standard | xargs -0 sh -c 'for file; do [ ! -e "$file" ] || cp --parents "$file" "$0"; done' "$target"
+git -c core.quotePath=off ls-files --cached --others --exclude-standard | while IFS= read -r file; do
+    [ ! -e "$file" ] || cp --parents "$file" "$target"
+done
 cd "$target"
 git init --quiet
 git add --all
 
 HOME=$home
-export HOME
-"$here/.venv/bin/ansible-test" sanity --color no --python "$("$here/.venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')" "$@"
+PATH=$here/.venv/bin:$PATH
+export HOME PATH
+status=0
+ansible-test sanity --color no --python "$(python -c 'import sys; print("%d.%d" % sys.version_info[:2])')" "$@" || status=1
 # The oldest Python of hosts, where there is one: modules and what they import must load there.
 if [ $# = 0 ] && python3.8 -c '' 2>/dev/null; then
-    "$here/.venv/bin/ansible-test" sanity --color no --python 3.8 --test import --test compile
+    ansible-test sanity --color no --python 3.8 --test import --test compile || status=1
 fi
+exit $status

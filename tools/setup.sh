@@ -29,7 +29,7 @@ Install one (Debian and Ubuntu: apt install python3 python3-venv; Fedora and EL:
 
 # What was installed: a changed requirements file installs again.
 stamp_of() {
-    cat requirements.txt $([ "$1" = run ] || echo requirements-test.txt) | cksum
+    if [ "$1" = run ]; then cat requirements.txt; else cat requirements.txt requirements-test.txt; fi | cksum
 }
 
 has() {
