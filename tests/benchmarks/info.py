@@ -36,7 +36,7 @@ def run(bench: Bench) -> None:
     runs = 4 * bench.runs
     bench.say("cuda_info: %d runs" % runs)
     taken, empty = [], []
-    for _ in range(runs):
+    for _run in range(runs):
         taken.append(_ask(bench, [str(base)], trees=4))
         empty.append(_ask(bench, [str(scratch / "nothing")], trees=0))
     files = sum(1 for path in base.rglob("*") if path.is_file())

@@ -216,7 +216,7 @@ def test_licence_is_asked_for_once_and_by_name(site: Site) -> None:
 
 
 def test_two_runs_at_once(site: Site) -> None:
-    runs = [site.start("site", cuda_toolkits=ONE) for _ in range(2)]
+    runs = [site.start("site", cuda_toolkits=ONE) for _start in range(2)]
     done = [_finish(run) for run in runs]
     assert [run.rc for run in done] == [0, 0], done[0].output + done[1].output
     assert site.trees() == ["cuda-13.3"]
