@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    import conftest  # noqa: F401  (makes the checkout importable as the collection)
+    importlib.import_module("conftest")  # makes the checkout importable as the collection
 
 from ansible_collections.gpufleet.cuda.tests.cases.case import BrokenCase, load
 from ansible_collections.gpufleet.cuda.tests.cases.product import NoNotion, observe

@@ -24,7 +24,7 @@ def cudnn_libraries(files: dict[str, str | None], evidence: Evidence) -> set[str
         folder, name = posixpath.split(path)
         if major is None or not _CUDNN_HEADER.match(name):
             continue
-        home, _, triple = folder.rpartition("/include")
+        home, _include, triple = folder.rpartition("/include")
         libraries = f"{home}/lib{triple}" if triple else f"{home}/lib64"
         known = {*evidence.bare, *evidence.links, *evidence.nodes, *files}
         if not any(re.match(re.escape(libraries) + r"/libcudnn\.so\.\d", other) for other in known):

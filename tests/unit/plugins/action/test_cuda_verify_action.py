@@ -60,7 +60,7 @@ def test_the_module_is_called_once_and_its_result_comes_back(monkeypatch, tmp_pa
 
 def test_another_host_is_named(monkeypatch) -> None:
     monkeypatch.delenv("GPUFLEET_SUMMARY", raising=False)
-    _, shown, _ = run(monkeypatch, PASSED, host="gpu01")
+    _result, shown, _calls = run(monkeypatch, PASSED, host="gpu01")
     assert shown[0] == "gpu01: /c/cuda-13.3 (CUDA 13.3.0)"
     assert shown[4].startswith("gpu01: CUDA 13.3.0 is in")
 
@@ -69,7 +69,7 @@ def test_a_failure_is_shown_and_closes_with_nothing(monkeypatch, tmp_path) -> No
     monkeypatch.setenv("GPUFLEET_SUMMARY", str(tmp_path / "summary"))
     wrong = dict(CHECK, outcome="failed", remedy="Lay it anew.")
     failed = dict(PASSED, failed=True, outcome="failed", checks=[wrong, dict(CHECK, id="elf")])
-    result, shown, _ = run(monkeypatch, failed)
+    result, shown, _calls = run(monkeypatch, failed)
     assert result["failed"] is True
     assert result["checks"] == [wrong]
     assert shown[1:3] == ["  FAILED   nvcc           nvcc is 13.3.73", " " * 26 + "Lay it anew."]
@@ -77,7 +77,7 @@ def test_a_failure_is_shown_and_closes_with_nothing(monkeypatch, tmp_path) -> No
 
 
 def test_a_module_that_never_ran_shows_nothing(monkeypatch) -> None:
-    _, shown, _ = run(monkeypatch, {"failed": True, "msg": "unreachable"})
+    _result, shown, _calls = run(monkeypatch, {"failed": True, "msg": "unreachable"})
     assert shown == []
 
 

@@ -69,7 +69,7 @@ def facts(**more: Any) -> dict[str, Any]:
 
 def on_path(*pairs: tuple[str, str]) -> dict[str, Any]:
     """Compilers of PATH with the roots of their trees."""
-    return {"nvcc": pairs[0][0], "nvcc_all": [nvcc for nvcc, _ in pairs], "nvcc_roots": dict(pairs)}
+    return {"nvcc": pairs[0][0], "nvcc_all": [nvcc for nvcc, _root in pairs], "nvcc_roots": dict(pairs)}
 
 
 def to(target: str | None, state: str = "link", **more: Any) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def runtime(root, body: str, number: int = 12040, then: str = "return 0;") -> Tr
 )
 def test_the_linked_program(tmp_path, number: int, then: str, gpu: bool, expected: dict) -> None:
     found = build(runtime(tmp_path, LINK, number, then), gpu=gpu)
-    assert {name: outcome for name, (outcome, _) in found.items()} == expected
+    assert {name: outcome for name, (outcome, _cause) in found.items()} == expected
 
 
 @gcc

@@ -32,8 +32,9 @@ LINKS = {
 }
 
 
-def lay(root, files=FILES, links=LINKS, path=None, **more) -> Tree:
-    """A tree of these files with its receipt."""
+def lay(root, files=None, links=None, path=None, **more) -> Tree:
+    """A tree of these files, or of all, with its receipt."""
+    files, links = files or FILES, links or LINKS
     rows = []
     for name, (data, mode, owner) in files.items():
         place = root / name

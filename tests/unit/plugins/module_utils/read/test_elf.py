@@ -70,7 +70,7 @@ def test_a_file_cut_anywhere_is_an_error_and_never_a_crash() -> None:
 @given(st.data())
 def test_altered_headers_never_crash(data: st.DataObject) -> None:
     whole = bytearray(make_elf(rodata=b"\0libcublas.so.12\0"))
-    for _ in range(data.draw(st.integers(1, 6))):
+    for _change in range(data.draw(st.integers(1, 6))):
         whole[data.draw(st.integers(4, len(whole) - 1))] = data.draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]))
     try:
         read_elf(io.BytesIO(bytes(whole)))

@@ -34,7 +34,7 @@ class Pip:
 
     answer: Answer
 
-    def ask(self, _resolver: Resolver, _request: WheelRequest) -> Answer:
+    def ask(self, _request: WheelRequest) -> Answer:
         time.sleep(0.1)
         with self.log.open("a") as file:
             file.write("asked\n")
@@ -48,7 +48,7 @@ class Pip:
 @pytest.fixture
 def pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Pip:
     pip = Pip(tmp_path / "log")
-    monkeypatch.setattr(Resolver, "_ask", lambda self, request: pip.ask(self, request))  # noqa: PLW0108 - a bound method
+    monkeypatch.setattr(Resolver, "_ask", pip.ask)
     monkeypatch.setattr(Resolver, "_configuration", lambda self: self.environ.get("PIP_INDEX_URL", "none"))
     return pip
 
@@ -110,7 +110,7 @@ def test_a_failure_counts_for_the_same_run_only(pip: Pip, ask: Callable[..., Ans
 
 def test_workers_of_one_run_ask_once(pip: Pip, ask: Callable[..., Answer]) -> None:
     context = multiprocessing.get_context("fork")
-    workers = [context.Process(target=lambda: os._exit(0 if ask() == FOUND else 1)) for _ in range(4)]
+    workers = [context.Process(target=lambda: os._exit(0 if ask() == FOUND else 1)) for _worker in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:
