@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.apply_toolkit i
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.drift import compare, kind_of, listed
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.fetch_share import digest_of
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.lay import Laid, Setup, lay
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import ADDED, FOLDER
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.outcome import Outcome
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import drop_if_empty, safe_folder
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import Receipt
@@ -60,7 +61,7 @@ def present(setup: Setup, cudnn: Cudnn, *, when_in_use: str, check: bool) -> Out
     have = receipts.load_added(place.root)
     if have is not None and have.state == "complete" and is_right(have, cudnn):
         if compare(place.root, have, deep=False):
-            return repair(setup, have, cudnn.wants(), when_in_use=when_in_use, check=check, own=receipts.ADDED)
+            return repair(setup, have, cudnn.wants(), when_in_use=when_in_use, check=check, own=ADDED)
         return Outcome(receipt_id=have.id, files=len(have.files), before=_lines(have), after=_lines(have))
     outcome = Outcome(changed=True, before=_lines(have), after=["cudnn: %s" % cudnn.version])
     if have is not None and when_in_use == "defer":
@@ -109,7 +110,7 @@ def repaired(setup: Setup, cudnn: Cudnn, *, when_in_use: str, check: bool) -> Ou
     have = receipts.load_added(setup.place.root)
     if have is None or have.state != "complete":
         return present(setup, cudnn, when_in_use=when_in_use, check=check)
-    return repair(setup, have, cudnn.wants(), when_in_use=when_in_use, check=check, own=receipts.ADDED)
+    return repair(setup, have, cudnn.wants(), when_in_use=when_in_use, check=check, own=ADDED)
 
 
 def recover(root: str) -> list[str]:
@@ -205,10 +206,10 @@ def _undo(root: str, receipt: Receipt) -> None:
         if kind in ("file", "link"):
             os.unlink(full)
     for folder in sorted(receipt.directories, key=len, reverse=True):
-        if folder != receipts.FOLDER:
+        if folder != FOLDER:
             drop_if_empty(posixpath.join(root, folder))
     os.unlink(receipts.added_path(root))
-    drop_if_empty(posixpath.join(root, receipts.FOLDER))
+    drop_if_empty(posixpath.join(root, FOLDER))
     for folder, before in quiet:
         path = posixpath.join(root, folder)
         os.utime(path, ns=(os.lstat(path).st_atime_ns, before))

@@ -24,8 +24,9 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.download import
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.drift import kind_of
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.lay import Setup
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.lock import locked
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import FOLDER, Place
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.outcome import Outcome
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import Place, place_of, safe_folder
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import place_of, safe_folder
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
 Params = t.Mapping[str, t.Any]
@@ -144,7 +145,7 @@ def _clean(place: Place, timeout: float, *, check: bool) -> Outcome:
     """Finish or undo what killed runs left, in the base of the tree and in the tree itself when it is a base."""
     done: list[str] = []
     bases = [place.base]
-    if kind_of(posixpath.join(place.root, receipts.FOLDER)) == "dir" and receipts.load(place.root) is None:
+    if kind_of(posixpath.join(place.root, FOLDER)) == "dir" and receipts.load(place.root) is None:
         bases.append(place.root)
     for base in bases:
         own = Place(base, "-").own

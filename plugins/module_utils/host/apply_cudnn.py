@@ -17,8 +17,8 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.apply_toolkit i
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.drift import compare, strangers
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.in_use import User, users_of
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.lay import Laid, Setup, Want, lay
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import Place
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.outcome import Outcome
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import Place
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import Receipt
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.repair import repair
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.staging import staged

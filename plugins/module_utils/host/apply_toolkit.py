@@ -13,8 +13,9 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host import assemble
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.drift import Drift, compare, kind_of, listed, strangers
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.in_use import users_of
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.lay import Laid, Setup, Want, lay
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import FOLDER, TREE, Place
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.outcome import Outcome
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import Place, drop_if_empty, make_folder, safe_folder
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import drop_if_empty, make_folder, safe_folder
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import Receipt
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.repair import repair
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.staging import staged
@@ -177,7 +178,7 @@ def absent(place: Place, *, when_in_use: str, check: bool) -> Outcome:
     return outcome
 
 
-def remove_listed(root: str, receipt: Receipt, *, own: str = receipts.TREE) -> None:
+def remove_listed(root: str, receipt: Receipt, *, own: str = TREE) -> None:
     """Remove what a receipt lists where others have files too: links first, the receipt last, so that a killed run goes on.
 
     A folder on the way that has become a link is not gone through, and what has become a folder stays.
@@ -187,10 +188,10 @@ def remove_listed(root: str, receipt: Receipt, *, own: str = receipts.TREE) -> N
         if is_inside(root, path) and kind_of(full) not in (None, "dir"):
             os.unlink(full)
     for folder in sorted(receipt.directories, key=len, reverse=True):
-        if folder != receipts.FOLDER and is_inside(root, folder):
+        if folder != FOLDER and is_inside(root, folder):
             drop_if_empty(posixpath.join(root, folder))
-    os.unlink(posixpath.join(root, receipts.FOLDER, own))
-    drop_if_empty(posixpath.join(root, receipts.FOLDER), root)
+    os.unlink(posixpath.join(root, FOLDER, own))
+    drop_if_empty(posixpath.join(root, FOLDER), root)
 
 
 def is_inside(root: str, path: str) -> bool:

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host import layout, 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.drift import kind_of, listed
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.fetch_share import copy_file, digest_of
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.lay import Laid
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import FOLDER
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import FileRow, LinkRow, Receipt
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.staging import label, sync_all
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.cudnn_elf import CANDIDATES, cuda_major_of_library
@@ -51,7 +52,7 @@ def finish(tree: str, want: Tree, laid: Laid, *, token: str, final: str, dirs: l
     make_links(tree, links.values(), rows)
     row = _version_file(tree, want)
     rows[row.path] = row
-    os.makedirs(posixpath.join(tree, receipts.FOLDER), mode=0o755, exist_ok=True)
+    os.makedirs(posixpath.join(tree, FOLDER), mode=0o755, exist_ok=True)
     folders = folders_of([*rows, *links], dirs)
     receipt = receipt_of(want, token=token, files=rows.values(), links=links.values(), origins=laid.origins, directories=folders)
     settle(tree, receipt, final)
@@ -96,7 +97,7 @@ def receipt_of(
 
 def folders_of(paths: t.Iterable[str], dirs: t.Iterable[str] = ()) -> list[str]:
     """Every folder that these paths need, and those of ``dirs``."""
-    found: set[str] = {receipts.FOLDER}
+    found: set[str] = {FOLDER}
     for path in [*paths, *(posixpath.join(folder, "-") for folder in dirs)]:
         folder = posixpath.dirname(path)
         while folder and folder not in found:

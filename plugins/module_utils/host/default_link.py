@@ -17,8 +17,9 @@ import typing as t
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host import receipts
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.drift import kind_of
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.exchange import place_new
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import FOLDER, Place
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.outcome import Outcome
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import Place, place_of
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import place_of
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.staging import staged
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
@@ -27,7 +28,7 @@ RECORD = "default.json"
 
 def record_path(base: str) -> str:
     """Where the record of the default link lies."""
-    return posixpath.join(base, receipts.FOLDER, RECORD)
+    return posixpath.join(base, FOLDER, RECORD)
 
 
 def ours(place: Place) -> dict[str, t.Any] | None:

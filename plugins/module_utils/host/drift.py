@@ -11,7 +11,8 @@ import stat
 import typing as t
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.fetch_share import digest_of
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import FOLDER, FileRow, LinkRow, Receipt
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import FOLDER
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import FileRow, LinkRow, Receipt
 
 _KIND = {stat.S_IFREG: "file", stat.S_IFLNK: "link", stat.S_IFDIR: "dir"}
 

@@ -20,7 +20,8 @@ import time
 import typing as t
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host import receipts
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import Place, drop_if_empty, is_token, make_folder
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import Place, is_token
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import drop_if_empty, make_folder
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
 _NOREPLACE = 1

@@ -15,7 +15,7 @@ import typing as t
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host import receipts
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.download import CHUNK, write_all
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import Place
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import Place
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
 _FICLONE = 0x40049409

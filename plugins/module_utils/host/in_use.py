@@ -15,7 +15,7 @@ import pwd
 import re
 import typing as t
 
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import Place
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import Place
 
 _MAP = re.compile(rb"^[0-9a-f]+-[0-9a-f]+ \S+ \S+ ([0-9a-f]+):([0-9a-f]+) (\d+) +(/.*)$", re.MULTILINE)
 

@@ -14,7 +14,7 @@ import typing as t
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host import layout
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.download import Fetched, Options, fetch
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.fetch_share import Sister, copy_file, sisters
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import Place
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import Place
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.pool import Countdown, Pool, cores
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import FileRow, LinkRow
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.staging import need_space, start_writing

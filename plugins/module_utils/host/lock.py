@@ -15,8 +15,8 @@ import sys
 import time
 import typing as t
 
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import FOLDER
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import drop_if_empty, make_folder
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import FOLDER
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
 _PAUSE = 0.2

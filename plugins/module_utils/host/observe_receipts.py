@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The cheap check of our own trees: what their receipts say, and whether size and time of programs and libraries still fit.
 
-Nothing is hashed here and no receipt becomes more than the rows that are looked at, since a run that changes nothing pays for
+Nothing is hashed here, and of a receipt only the rows are read that are looked at, since a run that changes nothing pays for
 this on each tree. Verification does the whole of it.
 """
 
@@ -15,13 +15,19 @@ import posixpath
 import re
 import typing as t
 
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import Place, is_token
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import ADDED, FOLDER, LIMIT, SCHEMA, TREE
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import (
+    ADDED,
+    FOLDER,
+    LIMIT,
+    SCHEMA,
+    TREE,
+    Place,
+    is_checked,
+    is_token,
+)
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
-_PROGRAMS = ("bin/", "nvvm/bin/")
-_ID = re.compile(rb'"id": ?"([0-9a-f]{64})"')
 _SHAPE: dict[str, t.Any] = {
     "id": str,
     "version": str,
@@ -107,8 +113,7 @@ def drift_of(host: Host, root: str, data: dict[str, t.Any], owners: tuple[str, .
     drift = []
     prefix = root.rstrip("/") + "/"
     for path, size, _mode, mtime_ns, _sha256, owner in data["files"]:
-        # Programs and libraries, not headers and documents. Spelled out here: it is asked of each of thousands of files.
-        if not (".so" in path or path.startswith(_PROGRAMS) or path.endswith(".a")) or owner not in owners:
+        if owner not in owners or not is_checked(path):
             continue
         entry = host.lstat(prefix + path)
         if entry is None:
@@ -150,7 +155,10 @@ def _read(host: Host, path: str) -> dict[str, t.Any] | None:
         raise CudaError("The receipt %r can be written by others, so it proves nothing." % path, reason="receipt-unreadable")
     text = host.read_bytes(path, LIMIT) or b""
     try:
-        data = json.loads(text)
+        head = _head(text)
+        data = json.loads(head)
+        if head is not text and len(data["files"]) != data["checked"]:
+            data = json.loads(text)
         sound = data["schema"] == SCHEMA and all(isinstance(data[name], kind) for name, kind in _SHAPE.items())
         sound = sound and {*map(len, data["files"])} <= {6} and {*map(len, data["links"])} <= {3}
     except (ValueError, KeyError, TypeError) as exc:
@@ -158,6 +166,12 @@ def _read(host: Host, path: str) -> dict[str, t.Any] | None:
     if not sound:
         raise CudaError("The receipt %r is of a form that is not known here." % path, reason="receipt-unreadable")
     return t.cast("dict[str, t.Any]", data)
+
+
+def _head(text: bytes) -> bytes:
+    """The first line, closed: the receipt of programs and libraries alone (see ``receipts.dumps``). Else the whole text."""
+    head, _newline, tail = text.partition(b"\n")
+    return head + b"]}" if b',"files":[' in head and tail.endswith(b"}}\n") else text
 
 
 def _artifacts(rows: list[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
@@ -169,5 +183,5 @@ def _previous(host: Host, root: str) -> str | None:
     """The id of the tree that this one replaced, read from the head of its receipt."""
     base, name = posixpath.split(root)
     head = host.read_bytes(posixpath.join(base, FOLDER, "previous", name, FOLDER, TREE), 512)
-    found = _ID.search(head) if head else None
+    found = re.search(rb'"id": ?"([0-9a-f]{64})"', head) if head else None
     return found.group(1).decode() if found else None

@@ -10,58 +10,14 @@ from __future__ import annotations
 
 import os
 import posixpath
-import re
 import stat
 import typing as t
 
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import FOLDER
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import FOLDER, Place
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Entry, Host
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
-_TOKEN = re.compile(r"^[0-9a-f]{32}$")
 _SYSTEM_GIDS = 1000  # groups of the system, such as Debian's staff for /usr/local, are as good as root
-
-
-class Place(t.NamedTuple):
-    """A tree and its surroundings; ``base`` has no links in it."""
-
-    base: str
-    name: str
-
-    @property
-    def root(self) -> str:
-        """The tree."""
-        return posixpath.join(self.base, self.name)
-
-    @property
-    def own(self) -> str:
-        """Our folder in the base."""
-        return posixpath.join(self.base, FOLDER)
-
-    @property
-    def staging(self) -> str:
-        """Trees that are being built."""
-        return posixpath.join(self.own, "staging")
-
-    @property
-    def previous(self) -> str:
-        """The tree that was replaced last."""
-        return posixpath.join(self.own, "previous", self.name)
-
-    @property
-    def downloads(self) -> str:
-        """Downloads that can go on."""
-        return posixpath.join(self.own, "downloads")
-
-    @property
-    def journal(self) -> str:
-        """A replacement that is under way."""
-        return posixpath.join(self.own, "journal.json")
-
-
-def is_token(name: str) -> bool:
-    """Whether a name under the staging folder is one that we give."""
-    return bool(_TOKEN.match(name))
 
 
 def place_of(root: str) -> Place:

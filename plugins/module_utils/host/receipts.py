@@ -15,13 +15,9 @@ import os
 import stat
 import typing as t
 
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import ADDED, FOLDER, LIMIT, SCHEMA, TREE, is_checked
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
-SCHEMA = 1
-FOLDER = ".gpufleet"
-TREE = "receipt.json"
-ADDED = "cudnn.json"
-LIMIT = 64 << 20
 #: What an artifact is known by in a receipt; addresses lose their user and query, so that no secret stays behind.
 ARTIFACT_KEYS = ("name", "version", "filename", "url", "sha256", "size", "method")
 
@@ -141,7 +137,7 @@ def loads(text: bytes, path: str) -> Receipt:
             )
         receipt = Receipt(
             **{name: data[name] for name in Receipt._fields if name in data and name not in ("files", "links")},
-            files=[FileRow(*row) for row in data["files"]],
+            files=sorted(FileRow(*row) for row in data["files"]),
             links=[LinkRow(*row) for row in data["links"]],
         )
         for name in [*receipt.paths(), *receipt.directories]:
@@ -156,14 +152,27 @@ def loads(text: bytes, path: str) -> Receipt:
 
 
 def dumps(receipt: Receipt) -> bytes:
-    """The text of a receipt, in a fixed order."""
+    """The text of a receipt, in a fixed order.
+
+    The first line ends behind the last program or library, so that with its brackets closed it is the receipt of these alone
+    (``checked`` many). Every run reads them, and of the files of a real tree they are a tenth.
+    """
     data: dict[str, t.Any] = {"schema": SCHEMA, "id": receipt.id}
     data.update(receipt._asdict())
-    data["files"] = sorted(list(row) for row in receipt.files)
+    files = sorted(list(row) for row in data.pop("files"))
+    origins = {digest: sorted(paths) for digest, paths in sorted(data.pop("origins").items())}
     data["links"] = sorted(list(row) for row in receipt.links)
     data["directories"] = sorted(receipt.directories)
-    data["origins"] = {digest: sorted(paths) for digest, paths in sorted(receipt.origins.items())}
-    return json.dumps(data, separators=(",", ":")).encode() + b"\n"
+    checked = [_text(row) for row in files if is_checked(row[0])]
+    others = [_text(row) for row in files if not is_checked(row[0])]
+    data["checked"] = len(checked)
+    head = '%s,"files":[%s' % (_text(data)[:-1], ",".join(checked))
+    tail = '%s%s],"origins":%s}' % ("," if checked and others else "", ",".join(others), _text(origins))
+    return ("%s\n%s\n" % (head, tail)).encode()
+
+
+def _text(value: t.Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def save(receipt: Receipt, path: str) -> None:

@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host import layout, 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.drift import Drift, compare, kind_of, listed
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.in_use import users_of
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.lay import Laid, Setup, Want, lay
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import FOLDER, TREE
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.outcome import Outcome
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import FileRow, Receipt
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.staging import label, staged, sync_all
@@ -26,7 +27,7 @@ def repair(
     *,
     when_in_use: str,
     check: bool,
-    own: str = receipts.TREE,
+    own: str = TREE,
     owner: str | None = None,
 ) -> Outcome:
     """Every file by content, every link by target; what differs is laid anew, one rename each."""
@@ -51,7 +52,7 @@ def repair(
         sync_all(tree)
         _put_back(root, tree, drift)
     restored = _with_times(root, have)
-    receipts.save(restored, posixpath.join(root, receipts.FOLDER, own))
+    receipts.save(restored, posixpath.join(root, FOLDER, own))
     return outcome._replace(downloaded_bytes=laid.downloaded, copied_bytes=laid.copied, notes=laid.notes)
 
 
@@ -60,7 +61,7 @@ def _take_over_times(root: str, have: Receipt, outcome: Outcome, *, check: bool,
     if fresh.files == have.files:
         return outcome
     if not check:
-        receipts.save(fresh, posixpath.join(root, receipts.FOLDER, own))
+        receipts.save(fresh, posixpath.join(root, FOLDER, own))
     return outcome._replace(changed=True, before=["file times differ"], after=["file times recorded"])
 
 

@@ -14,7 +14,8 @@ import typing as t
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.download import is_full
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.exchange import discard, tidy
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import Place, make_folder
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import Place
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import make_folder
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
 MARGIN = 64 << 20  # what is left free for everybody else

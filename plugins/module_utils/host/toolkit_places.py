@@ -9,7 +9,7 @@ import posixpath
 import re
 import typing as t
 
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import FOLDER
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import FOLDER
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, Unreadable
 
 DEFAULT_BASE = "/usr/local"
