@@ -23,6 +23,7 @@ _LOADING = {
     "nouveau-active",
     "secure-boot-blocks-module",
 }
+_BLOCKED = "gpu-access-blocked"  # under WSL it is the driver of Windows that says so
 _HANDLE_EXPLAINED = {"gpu-fallen-off-bus", "gpu-needs-reset", "rm-init-adapter-failed"}
 _OLDEST_CURRENT_BRANCH = 418  # the last branches that a table of CUDA releases names; 390 and older are legacy
 
@@ -69,7 +70,9 @@ def _add(found: dict[str, _Case], name: str, evidence: str | None = None, *, aff
 
 def _add_reason(found: dict[str, _Case], driver: Mapping[str, Any]) -> None:
     if driver["state"] in ("mismatch", "not_loaded", "query_failed"):
-        _add(found, driver["reason"] or "driver-query-failed", driver["message"])
+        reason = driver["reason"] or "driver-query-failed"
+        is_windows = reason == _BLOCKED and "wsl-driver-from-windows" in found
+        _add(found, "wsl-driver-from-windows" if is_windows else reason, driver["message"])
     if driver["state"] == "not_loaded" and driver["reason"] == "dkms-not-built-for-kernel" and driver["dkms"]:
         built = ", ".join(driver["dkms"]["kernels"]) or "no kernel"
         _add(found, "dkms-not-built-for-kernel", "DKMS has %s for: %s" % (driver["dkms"]["version"], built))
@@ -128,10 +131,12 @@ def _add_answers(found: dict[str, _Case], driver: Mapping[str, Any], platform: s
         return
     if smi_version and version and smi_version != version and platform == "linux" and not _windows_pair(smi_version, version):
         _add(found, "smi-binary-differs-from-driver", "nvidia-smi %s, driver %s" % (smi_version, version))
-    if driver["cuda_answer"] == "error":
+    # A libcuda that is empty or gone is a finding of its own, and the reason for this one
+    is_explained = any("libcuda" in fault["path"] for fault in driver["library_faults"])
+    if driver["cuda_answer"] == "error" and not is_explained:
         _add(found, "smi-cuda-version-err", "CUDA Version: ERR!")
-    if driver["cuda_answer"] == "not_available":
-        missing = platform == "linux" and driver["libcuda"] is None and not driver["library_faults"]
+    if driver["cuda_answer"] == "not_available" and not is_explained:
+        missing = platform == "linux" and driver["libcuda"] is None
         _add(found, "libcuda-missing" if missing else "smi-cuda-version-na", "CUDA Version: N/A")
     if driver["smi"] == "absent" and version and platform == "linux":
         _add(found, "smi-missing")
@@ -213,7 +218,8 @@ def _finding(name: str, case: _Case, driver: Mapping[str, Any], facts: Mapping[s
         "mismatch_remedy": _mismatch_remedy(driver),
         **case.values,
     }
-    severity, cause, remedy = TEXTS[name] if not name.startswith("xid-") else TEXTS.get(name, OTHER_XID)
+    blocked = name == "wsl-driver-from-windows" and driver["reason"] == _BLOCKED
+    severity, cause, remedy = TEXTS.get(_BLOCKED if blocked else name, OTHER_XID)
     cause, remedy = cause.format(**values), remedy.format(**values)
     subject = ", ".join(sorted(case.affected)) or "driver"
     details: dict[str, Any] = {"affected": sorted(case.affected)} if case.affected else {}

@@ -73,7 +73,7 @@ TEXTS: dict[str, tuple[Severity, str, str]] = {
     "gpu-access-blocked": (
         "warn",
         "The operating system keeps the GPU from being used.",
-        "Under WSL update the driver of Windows; on a hypervisor check to whom the GPU is assigned.",
+        "Under WSL update the driver of Windows, and install none here; on a hypervisor check to whom the GPU is assigned.",
     ),
     "gpu-bound-to-other-driver": (
         "warn",

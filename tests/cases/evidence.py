@@ -145,7 +145,8 @@ def _lay_link_targets(tree: Tree, evidence: Evidence, absent: set[str]) -> None:
             continue
         # Where other versions of it were shown, this one would have been shown as well
         stem, folder = _SONAME.match(posixpath.basename(goal)), posixpath.dirname(goal)
-        shown = {_SONAME.match(posixpath.basename(other)) for other in evidence.nodes if posixpath.dirname(other) == folder}
+        seen = {*evidence.nodes, *evidence.bare} - set(evidence.links)
+        shown = {_SONAME.match(posixpath.basename(other)) for other in seen if posixpath.dirname(other) == folder}
         has_others = stem is not None and any(other is not None and other["stem"] == stem["stem"] for other in shown)
         if folder not in evidence.listed and not has_others:
             tree.put(goal, _guess(goal))

@@ -51,12 +51,16 @@ def _read_ls(command: Command, found: Evidence) -> None:
         gone = re.search(r"cannot access '?(/[^']*?)'?: No such file", line)
         if gone is not None and not re.search(r"[*?\[]", gone[1]):
             found.absent.add(gone[1])
+        elif gone is not None and posixpath.dirname(gone[1]) == "/dev":
+            found.nodes.setdefault(
+                "/dev", Node("dir", mode=0o755)
+            )  # it is there on every machine, and nothing of that name is in it
 
 
 def _listed(line: str, here: str | None, found: Evidence) -> None:
     row = _LONG.match(line)
     name = row["name"] if row is not None else line.strip()
-    name, _, target = name.partition(" -> ")
+    name, _arrow, target = name.partition(" -> ")
     if name in (".", "..") or (row is None and re.match(r"^[-dlcbps][-rwxsStT]{9}", line)):
         return
     path = name if name.startswith("/") else posixpath.join(here, name) if here is not None else None

@@ -89,11 +89,13 @@ class Seen:
         return sorted({program for host in self.hosts for program in host.unread()})
 
     def gpus(self) -> list[dict[str, Any]]:
-        """The GPUs, with the compute capability that the rules go by."""
+        """The GPUs of which the driver speaks, with the compute capability that the rules go by."""
         rows = []
         for facts in self.facts:
             judged = view(facts, load_tables()).gpus
             for item, gpu in zip(facts["gpus"]["items"], judged, strict=True):
+                if item["index"] is None:
+                    continue  # it lies on the bus, which a case counts under another name; the driver does not speak of it
                 rows.append({**item, "compute_cap": gpu.compute_cap, "cap_source": gpu.cap_source or None})
         return rows
 

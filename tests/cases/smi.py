@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.cuda.tests.cases.case import Command
 
 _UNITS = {"memory": "MiB", "power": "W", "clocks": "MHz", "utilization": "%"}
 _INVALID = re.compile(r'Field "([^"]+)" is not a valid field')
-_DRIVER = re.compile(r"(?:^Driver Version\s+: |<driver_version>)([\d.]+)", re.M)
+_DRIVER = re.compile(r"(?:^D(?:river|RIVER) [Vv]ersion\s+: |<driver_version>)([\d.]+)", re.M)
 _CUDA = re.compile(r"(?:^CUDA Version\s+: |<cuda_version>)([\d.]+|N/A|ERR!)", re.M)
 # name of a column: (path in the text of -q, path in the XML of -q -x)
 _LONG_FORM = {
@@ -82,7 +82,7 @@ class SmiRecord:
         tables = [_table(c) for c in self._commands if c.rc == 0 and not c.timed_out]
         tables = [table for table in tables if table]
         count = max((len(table) for table in tables), default=0)
-        rows: list[dict[str, str]] = [{} for _ in range(count)]
+        rows: list[dict[str, str]] = [{} for _gpu in range(count)]
         for table in tables:
             if len(table) == count:
                 for row, more in zip(rows, table, strict=True):
@@ -111,8 +111,7 @@ def _table(command: Command) -> list[dict[str, str]]:
     if "-q" in command.argv[1:]:
         return _long_form(command.stdout)
     if asked is None:
-        listed = _GPU_LINE.findall(command.stdout) if command.argv[1:] == ("-L",) else []
-        return [{"index": index, "name": name, "uuid": uuid} for index, name, uuid in listed]
+        return _listed(command.stdout) if command.argv[1:] == ("-L",) else []
     if any(re.match(r"^(-i|--id)", word) for word in command.argv[1:]):
         return []
     fields = asked.split(",")
@@ -121,6 +120,18 @@ def _table(command: Command) -> list[dict[str, str]]:
         lines = lines[1:]
     rows = [[cell.strip() for cell in line.split(", ")] for line in lines]
     return [dict(zip(fields, row, strict=True)) for row in rows if len(row) == len(fields)]
+
+
+def _listed(text: str) -> list[dict[str, str]]:
+    """The GPUs of ``nvidia-smi -L``; one with MIG devices below it has MIG on."""
+    rows: list[dict[str, str]] = []
+    for line in text.splitlines():
+        found = _GPU_LINE.match(line)
+        if found is not None:
+            rows.append({"index": found[1], "name": found[2], "uuid": found[3]})
+        elif rows and re.match(r"^\s+MIG \S+\s+Device", line):
+            rows[-1]["mig.mode.current"] = "Enabled"
+    return rows
 
 
 def _long_form(text: str) -> list[dict[str, str]]:

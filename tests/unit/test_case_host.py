@@ -78,6 +78,17 @@ def test_a_link_leads_to_a_library_unless_its_folder_was_listed_without_it() -> 
     assert host.resolve("/usr/local/lib/liba.so").state == "dangling"
 
 
+def test_a_link_is_dangling_where_other_versions_of_its_library_were_shown() -> None:
+    commands = {
+        "ls -l /d/libcuda.so.1": _said("lrwxrwxrwx 1 root root 20 Jan 22  2021 /d/libcuda.so.1 -> libcuda.so.535.154.05\n"),
+        "ls /d/libcuda.so*": _said("/d/libcuda.so.1\n/d/libcuda.so.550.90.07\n"),
+        "ls /dev/nvidia*": _said("", 2, "ls: cannot access '/dev/nvidia*': No such file or directory\n"),
+    }
+    host = CaseHost(_case(commands=commands))
+    assert host.resolve("/d/libcuda.so.1").state == "dangling"
+    assert (host.is_dir("/dev"), host.listdir("/dev")) == (True, [])
+
+
 def test_files_and_what_is_absent() -> None:
     files = {"/usr/local/cuda-12/bin/nvcc": "(binary)", "/proc/driver/nvidia/version": None, "/a/b": "text\n", "/a/c": "(empty)"}
     host = CaseHost(
@@ -175,6 +186,24 @@ def test_a_hung_nvidia_smi_hangs_in_every_form() -> None:
             {"rpm -qa | grep -i cuda": _said("cuda-drivers-384.81-1.x86_64\n")},
             ["rpm", "-qa", "--qf", "%{NAME} %{VERSION}-%{RELEASE}.%{ARCH}\\n"],
             "cuda-drivers 384.81-1.x86_64\n",
+        ),
+        (
+            {
+                "nvidia-smi -L": _said(
+                    "GPU 0: NVIDIA A100 (UUID: GPU-1)\n  MIG 3g.20gb     Device  0: (UUID: MIG-1)\nGPU 1: A10 (UUID: GPU-2)\n"
+                )
+            },
+            ["nvidia-smi", "--query-gpu=index,mig.mode.current", "--format=csv,noheader"],
+            "0, Enabled\n1, [N/A]\n",
+        ),
+        (
+            {
+                "nvidia-smi --version": _said(
+                    "NVIDIA-SMI version  : 580.95.05\nDRIVER version      : 580.95.05\nCUDA Version  : 13.0\n"
+                )
+            },
+            ["nvidia-smi"],
+            f"| {'NVIDIA-SMI 580.95.05    Driver Version: 580.95.05    CUDA Version: 13.0':<77} |\n",
         ),
         ({"modinfo nvidia": _said("filename: x\nversion:        535.1\n")}, ["modinfo", "-F", "version", "nvidia"], "535.1\n"),
         (

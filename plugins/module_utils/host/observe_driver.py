@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.read.packages import
     driver_number,
     driver_packages,
     unattended_driver_upgrade,
+    unattended_log_upgrade,
 )
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.pci import has_nvswitch, nvidia_gpus
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import has_prefix, is_dotted, key
@@ -39,6 +40,8 @@ _WHY_NOT_LOADED = (
     "gpu-bound-to-other-driver",
 )
 _LOG_TIMEOUT = 20.0
+_APT_HISTORY = "/var/log/apt/history.log"
+_AUTOMATIC_LOG = "/var/log/unattended-upgrades/unattended-upgrades.log"
 _FABRIC_MANAGER = re.compile(r"^(?:nvidia-fabric-?manager|cuda-drivers-fabricmanager)(?:-\d+)?$")
 
 
@@ -56,14 +59,16 @@ def observe_driver(
     facts["library_faults"] = _library_faults(traces)
     facts["uvm_loaded"] = None if traces.modules is None else "nvidia_uvm" in traces.modules
     facts["fabric_manager"] = _fabric_manager(host, packages, traces)
-    libcuda = next((library for library in traces.libcuda if library.version), None)
+    libcuda = next((library for library in traces.libcuda if library.version and library.target and library.size != 0), None)
     facts["libcuda"], facts["libcuda_path"] = (libcuda.version, libcuda.target) if libcuda else (None, None)
     installed = bool(traces.smi or traces.nvml or parts["driver"] or parts["kernel"])
     if host.live and (installed or traces.loaded) and os_facts["platform"] == "linux" and not os_facts["container"]:
         facts["module_on_disk"] = _modinfo(host, "version")
     facts["version"] = traces.nvrm.version or query.driver_version
     facts["user_space"] = _user_space(traces, query, parts["libraries"], None)
-    state = _state(os_facts, traces, query, facts, installed or facts["module_on_disk"] is not None)
+    lacks_nodes = _lacks_nodes(host, os_facts, traces)
+    installed = installed or facts["module_on_disk"] is not None
+    state = _state(os_facts, traces, query, facts, installed=installed, lacks_nodes=lacks_nodes)
     log = KernelLog([], None, None)
     if host.live and (state not in ("ok", "absent", "unknown") or bad_gpu):
         log = _kernel_log(host)
@@ -73,7 +78,7 @@ def observe_driver(
         facts["user_space"] = _user_space(traces, query, parts["libraries"], log.client)
         facts["reboot_required"] = _reboot_helps(facts)
     facts["state"] = state
-    _explain(host, facts, container=os_facts["container"] is not None, traces=traces, query=query)
+    _explain(host, os_facts, facts, traces=traces, query=query)
     return facts
 
 
@@ -197,7 +202,14 @@ def _reboot_helps(facts: dict[str, t.Any]) -> bool:
 # -- state ----------------------------------------------------------------------------------------------------------------
 
 
-def _state(os_facts: dict[str, t.Any], traces: Traces, query: Query, facts: dict[str, t.Any], installed: bool) -> str:
+def _lacks_nodes(host: Host, os_facts: dict[str, t.Any], traces: Traces) -> bool:
+    """A container that sees the kernel's driver and got no device of it."""
+    return bool(os_facts["container"] and traces.loaded and host.is_dir("/dev") and not traces.nodes)
+
+
+def _state(
+    os_facts: dict[str, t.Any], traces: Traces, query: Query, facts: dict[str, t.Any], *, installed: bool, lacks_nodes: bool
+) -> str:
     if query.status == "ok":
         return "ok"
     if query.status == "timed_out":
@@ -210,6 +222,8 @@ def _state(os_facts: dict[str, t.Any], traces: Traces, query: Query, facts: dict
         return "ok" if os_facts["platform"] == "jetson" else "query_failed" if installed else "absent"
     if query.status == "failed":
         return "not_loaded" if query.problem == "driver-module-not-loaded" and not traces.loaded else "query_failed"
+    if lacks_nodes:
+        return "query_failed"
     if traces.loaded:
         user_space = facts["user_space"] or facts["libcuda"]
         return "mismatch" if facts["version"] and user_space and user_space != facts["version"] else "ok"
@@ -231,16 +245,18 @@ def _kernel_log(host: Host) -> KernelLog:
 # -- reasons --------------------------------------------------------------------------------------------------------------
 
 
-def _explain(host: Host, facts: dict[str, t.Any], *, container: bool, traces: Traces, query: Query) -> None:
+def _explain(host: Host, os_facts: dict[str, t.Any], facts: dict[str, t.Any], *, traces: Traces, query: Query) -> None:
     """Set ``reason`` and the facts that only matter when something is wrong."""
-    state = facts["state"]
+    state, container = facts["state"], os_facts["container"] is not None
     if state == "mismatch":
         only_libcuda = query.problem is None and facts["user_space"] is None
         facts["reason"] = "cuda-803-libcuda-differs-from-module" if only_libcuda else "driver-library-mismatch"
-        facts["upgraded_by"] = unattended_driver_upgrade(text_of(host, "/var/log/apt/history.log") or "")
+        facts["upgraded_by"] = unattended_driver_upgrade(text_of(host, _APT_HISTORY) or "") or unattended_log_upgrade(
+            text_of(host, _AUTOMATIC_LOG) or ""
+        )
     elif state == "query_failed":
-        facts["reason"] = _why_failed(traces, query, container=container)
-        if query.problem == "nvml-library-missing":
+        facts["reason"] = _why_failed(traces, query, container=container, lacks_nodes=_lacks_nodes(host, os_facts, traces))
+        if facts["reason"] == "nvml-library-missing":
             facts["nvml_provider"] = query.library or _nvml_provider(host)
     elif state == "not_loaded":
         facts["secure_boot"] = secure_boot(host)
@@ -254,8 +270,10 @@ def _explain(host: Host, facts: dict[str, t.Any], *, container: bool, traces: Tr
         facts["reason"] = _why_not_loaded(host, facts, events)
 
 
-def _why_failed(traces: Traces, query: Query, *, container: bool) -> str | None:
+def _why_failed(traces: Traces, query: Query, *, container: bool, lacks_nodes: bool) -> str | None:
     has_nodes = any(name[len("nvidia") :].isdigit() for name in traces.nodes)
+    if lacks_nodes and query.problem in (None, "nvml-library-missing"):
+        return "container-without-gpu-devices"  # the runtime that gives devices brings the driver's libraries as well
     if container and traces.loaded and query.problem in ("driver-module-not-loaded", "no-devices-found"):
         return query.problem if has_nodes else "container-without-gpu-devices"
     if query.problem == "driver-module-not-loaded" and traces.loaded:

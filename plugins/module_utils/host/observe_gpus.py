@@ -63,11 +63,11 @@ def _item(gpu: Gpu, pci_id: str | None, device: Device | None, query: Query) -> 
         "health": gpu.health,
         "pci_id": pci_id or (device.pci_id if device else None),
         "problem": gpu.problem,
-        "license": "unlicensed" if bus_key(gpu.bus_id) in unlicensed else None,
+        "license": "unlicensed" if bus_key(gpu.bus_id) in unlicensed or unlicensed == {()} else None,
     }
 
 
 def _from_bus(device: Device, query: Query) -> dict[str, t.Any]:
-    lost = query.status == "ok"
+    lost = query.status == "ok" and bool(query.gpus)
     blank = _item(Gpu(number=-1, bus_id=device.bus_id), None, device, query)
     return dict(blank, index=None, health="failed" if lost else "unknown", problem="gpu-handle-not-found" if lost else None)

@@ -117,6 +117,8 @@ def _with_detail(gpu: Gpu, cells: list[str], has_mig: bool) -> Gpu:
     """The second row of a GPU holds its memory, the third its MIG mode."""
     if len(cells) != 3:
         return gpu
+    if cells[0].count("ERR!") > 2:  # fan, temperature and state: one of them alone fails on cards that work
+        gpu = gpu._replace(health="failed", problem=gpu.problem or "gpu-handle-not-found")
     if cells[0]:
         memory = _MEMORY.search(cells[1])
         if memory:

@@ -118,7 +118,7 @@ _KERNEL = re.compile(
 )
 _LIBRARIES = re.compile(
     r"^(?:libnvidia-compute-\d+\S*|libnvidia-ml1|libcuda1|nvidia-driver-cuda-libs|nvidia-driver-(?:libs|NVML)|nvidia-libs(?:-\d+)?"
-    r"|xorg-x11-drv-nvidia\S*-cuda-libs|libnvidia-ml|libnvidia-gpucomp|nvidia-compute-G\d+|nvidia-compute-utils-\d+\S*|nvidia-utils-\d+\S*"
+    r"|xorg-x11-drv-nvidia\S*-cuda-libs|libnvidia-ml|libnvidia-gpucomp|nvidia-smi|nvidia-compute-G\d+|nvidia-compute-utils-\d+\S*|nvidia-utils-\d+\S*"
     r"|nvidia-driver-cuda)$"
 )
 _NUMBER = re.compile(r"^(?:\d+:)?(?P<number>\d{2,3}\.\d+(?:\.\d+)*)(?=$|[-_+~])")
@@ -144,16 +144,47 @@ def driver_packages(packages: list[Package]) -> dict[str, list[tuple[str, str]]]
     return parts
 
 
+# Whatever else is built from the driver's source (libnvidia-common-535, nvidia-kernel-common-535, linux-objects-nvidia-535-*)
+_PART = re.compile(
+    r"^(?:libnvidia|nvidia|xserver-xorg-video-nvidia|linux-(?:modules|objects|signatures)-nvidia)-(?:[a-z]\w*-)*\d{3}(?:$|-)"
+)
+
+
+def is_driver_package(name: str) -> bool:
+    """Whether a package is a part of the driver, by its name."""
+    return any(pattern.match(name) for pattern in (_PART, _KERNEL, _LIBRARIES, _DRIVER))
+
+
 def unattended_driver_upgrade(history: str) -> str | None:
-    """From apt's history.log: the last automatic upgrade that touched the driver ("2024-03-01 06:12:45: nvidia-utils-535")."""
+    """From apt's history.log: the last automatic upgrade that touched the driver ("2024-03-01 06:12:45: nvidia-utils-535").
+
+    Read line by line: what somebody has cut out of the file has no empty lines between the runs any more.
+    """
+    last, began, automatic = None, "", False
+    for line in history.splitlines():
+        word, _colon, rest = line.partition(": ")
+        if word == "Start-Date":
+            began, automatic = " ".join(rest.split()), False
+        elif word == "Commandline":
+            automatic = "unattended-upgrade" in rest
+        elif word in ("Upgrade", "Install") and automatic:
+            names = re.findall(r"(?:^|, )([^\s:,]+)(?::\S+)? \(", rest)
+            driver = sorted(name for name in names if is_driver_package(name))
+            last = "%s: %s" % (began or "unknown time", ", ".join(driver)) if driver else last
+        elif word in ("End-Date", "--") or not line.strip():
+            began, automatic = "", False
+    return last
+
+
+_AUTOMATIC = re.compile(
+    r"^(?P<began>\S+ [\d:]+)\S* INFO (?:Packages that will be upgraded|Packages that are upgraded):(?P<names>.*)$", re.M
+)
+
+
+def unattended_log_upgrade(log: str) -> str | None:
+    """The same from the log that unattended-upgrades keeps itself."""
     last = None
-    for paragraph in history.split("\n\n"):
-        if "unattended-upgrade" not in paragraph:
-            continue
-        began = re.search(r"^Start-Date: (\S+)\s+(\S+)", paragraph, re.M)
-        upgraded = re.search(r"^Upgrade: (.*)$", paragraph, re.M)
-        names = re.findall(r"(?:^|, )([^\s:,]+)(?::\S+)? \(", upgraded.group(1)) if upgraded else []
-        driver = sorted(n for n in names if _KERNEL.match(n) or _LIBRARIES.match(n) or _DRIVER.match(n))
-        if driver:
-            last = "%s: %s" % (" ".join(began.groups()) if began else "unknown time", ", ".join(driver))
+    for row in _AUTOMATIC.finditer(log):
+        driver = sorted(name for name in row.group("names").split() if is_driver_package(name))
+        last = "%s: %s" % (row.group("began"), ", ".join(driver)) if driver else last
     return last

@@ -81,6 +81,13 @@ LOST = """\
 |   0  ERR!                Off  | 00000000:41:00.0 Off |                 ERR! |
 |ERR!  ERR! ERR!    ERR! / ERR! |  Unknown Error       |    ERR!         ERR! |
 """
+HALF_LOST = """\
+|===============================+======================+======================|
+|   0  NVIDIA RTX A5000    Off  | 00000000:41:00.0 Off |                  Off |
+|ERR!  ERR! ERR!    ERR! / 230W |      1MiB / 24576MiB |    ERR!      Default |
+|   1  NVIDIA RTX A5000    Off  | 00000000:42:00.0 Off |                  Off |
+| N/A   45C    P8    ERR! / 230W |     1MiB / 24576MiB |      0%      Default |
+"""
 JETSON = """\
 |   0  Orin (nvgpu)                  N/A  | N/A              N/A |                  N/A |
 | N/A   N/A  N/A               N/A /  N/A | Not Supported        |     N/A          N/A |
@@ -95,6 +102,13 @@ TABLES = {
     ),
     "MIG": (MIG, [Gpu(10, "NVIDIA A100-SXM4-40GB", memory_total_mib=40960, bus_id="00000000:0F:00.0", mig="Enabled")]),
     "lost": (LOST, [Gpu(0, bus_id="00000000:41:00.0", health="failed", problem="gpu-handle-not-found")]),
+    "half lost": (
+        HALF_LOST,
+        [
+            Gpu(0, "NVIDIA RTX A5000", None, 24576, "00000000:41:00.0", health="failed", problem="gpu-handle-not-found"),
+            Gpu(1, "NVIDIA RTX A5000", None, 24576, "00000000:42:00.0"),
+        ],
+    ),
     "Jetson": (JETSON, [Gpu(0, "Orin (nvgpu)")]),
     "nothing": ("No devices were found\n", []),
 }

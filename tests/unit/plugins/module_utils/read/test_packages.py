@@ -11,9 +11,11 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.read.packages import
     Package,
     driver_number,
     driver_packages,
+    is_driver_package,
     parse_dpkg_list,
     parse_dpkg_status,
     parse_rpm_list,
+    unattended_driver_upgrade,
 )
 
 
@@ -83,6 +85,52 @@ def test_rpm_list() -> None:
 )
 def test_driver_number(version: str, expected: str | None) -> None:
     assert driver_number(version) == expected
+
+
+HISTORY = """\
+Start-Date: 2021-04-24  06:50:54
+Commandline: /usr/bin/unattended-upgrade
+Upgrade: libnvidia-common-460:amd64 (460.56-0ubuntu0.20.04.1, 460.73.01-0ubuntu0.20.04.1), tzdata:all (2021a, 2021b)
+End-Date: 2021-04-24  06:50:54
+--
+Start-Date: 2021-04-25  10:00:00
+Commandline: apt install nvidia-utils-460
+Upgrade: nvidia-utils-460:amd64 (460.56-0ubuntu1, 460.73.01-0ubuntu1)
+End-Date: 2021-04-25  10:00:02
+"""
+
+
+@pytest.mark.parametrize(
+    ("history", "expected"),
+    [
+        (HISTORY, "2021-04-24 06:50:54: libnvidia-common-460"),
+        (HISTORY.replace("--\n", "\n"), "2021-04-24 06:50:54: libnvidia-common-460"),
+        (HISTORY.replace("Start-Date: 2021-04-24  06:50:54\n", ""), "unknown time: libnvidia-common-460"),
+        (HISTORY.replace("unattended-upgrade", "apt"), None),
+        (HISTORY.replace("libnvidia-common-460:amd64", "libnvidia-container1:amd64"), None),
+        ("", None),
+    ],
+    ids=["cut out", "whole", "without its beginning", "by hand", "of the container toolkit", "empty"],
+)
+def test_the_automatic_upgrade_of_the_driver(history: str, expected: str | None) -> None:
+    assert unattended_driver_upgrade(history) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("libnvidia-common-535", True),
+        ("nvidia-kernel-common-535-server", True),
+        ("linux-objects-nvidia-535-6.8.0-31-generic", True),
+        ("nvidia-smi", True),
+        ("libnvidia-container1", False),
+        ("nvidia-container-toolkit", False),
+        ("nvidia-cuda-toolkit", False),
+        ("libcudnn8", False),
+    ],
+)
+def test_parts_of_the_driver(name: str, *, expected: bool) -> None:
+    assert is_driver_package(name) is expected
 
 
 def test_driver_packages_by_part() -> None:

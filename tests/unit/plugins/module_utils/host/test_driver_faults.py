@@ -1,0 +1,84 @@
+# Copyright (c) 2026 gpufleet.cuda contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Machines whose driver works or fails for a reason that lies beside it: in its libraries, a container, Windows, an upgrade."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.gpufleet.cuda.tests.support.machine import (
+    BANNER,
+    LISTED,
+    LOADED,
+    SMI,
+    Row,
+    check,
+    gpu_files,
+    library_files,
+)
+
+ROWS = {
+    "an automatic upgrade did it, by its own log": Row(
+        {
+            **LOADED,
+            **library_files("570.133.20"),
+            "/var/log/unattended-upgrades/unattended-upgrades.log": "2025-03-01 06:12:45,123 INFO Packages that will be "
+            "upgraded: bash libnvidia-common-570 nvidia-utils-570\n",
+        },
+        {},
+        "mismatch",
+        "driver-library-mismatch",
+        ["driver-library-mismatch", "unattended-upgrade-touched-driver"],
+        {"upgraded_by": "2025-03-01 06:12:45: libnvidia-common-570, nvidia-utils-570"},
+    ),
+    "container without devices and without anything to ask": Row(
+        {**LOADED, "/.dockerenv": "", "/dev/null": ""},
+        {},
+        "query_failed",
+        "container-without-gpu-devices",
+        ["container-without-gpu-devices"],
+    ),
+    "Windows refuses its GPU to WSL": Row(
+        {**SMI, "/proc/version": "Linux version 5.15.1-microsoft-standard-WSL2\n"},
+        {"nvidia-smi": (17, "Failed to initialize NVML: GPU access blocked by the operating system\n")},
+        "query_failed",
+        "gpu-access-blocked",
+        ["wsl-driver-from-windows"],
+    ),
+    "the driver answers without naming a GPU": Row(
+        {**LOADED, **SMI, **gpu_files("0000:31:00.0")},
+        {"nvidia-smi": (0, BANNER), "dmesg": ""},
+        "ok",
+        None,
+        [],
+    ),
+    "an empty libcuda of another driver is no libcuda": Row(
+        {
+            **LOADED,
+            **SMI,
+            "/usr/lib/x86_64-linux-gnu/libcuda.so.1": "-> libcuda.so.440.33.01",
+            "/usr/lib/x86_64-linux-gnu/libcuda.so.440.33.01": "",
+        },
+        {"nvidia-smi -L": LISTED, "nvidia-smi": BANNER.replace("12.8", "N/A ")},
+        "ok",
+        None,
+        ["zero-size-driver-library"],
+        {"libcuda": None},
+    ),
+    "a link to a libcuda that is gone": Row(
+        {**LOADED, **SMI, "/usr/lib/x86_64-linux-gnu/libcuda.so.1": "-> libcuda.so.535.154.05"},
+        {"nvidia-smi -L": LISTED, "nvidia-smi": BANNER.replace("12.8", "ERR!")},
+        "ok",
+        None,
+        ["stale-driver-symlink"],
+        {"libcuda": None},
+    ),
+}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_machine_with_a_fault_beside_the_driver(tmp_path: Path, row: Row) -> None:
+    check(tmp_path, row)
