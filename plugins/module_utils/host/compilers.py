@@ -11,8 +11,8 @@ import typing as t
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, Unreadable
 
 _NAME = re.compile(r"^(?P<kind>gcc|clang)(?:-\d+)?$")
-_GCC = re.compile(r"^\S*gcc\S* \(.*?\) (?P<version>\d+(?:\.\d+)+)", re.M)
-_CLANG = re.compile(r"clang version (?P<version>\d+(?:\.\d+)+)")
+_GCC = r"(?m)^\S*gcc\S* \(.*?\) (?P<version>\d+(?:\.\d+)+)"
+_CLANG = r"clang version (?P<version>\d+(?:\.\d+)+)"
 
 
 def find_compilers(host: Host) -> list[dict[str, t.Any]]:
@@ -72,7 +72,7 @@ def _version(host: Host, path: str, real: str, kind: str) -> str | None:
         return None
     name = path.rsplit("/", 1)[1]
     answer = host.run([name if host.which(name)[:1] == [path] else path, "--version"])
-    told = (_CLANG if kind == "clang" else _GCC).search(answer.stdout) if answer.ok else None
+    told = re.search(_CLANG if kind == "clang" else _GCC, answer.stdout) if answer.ok else None
     return told.group("version") if told else None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.driver_answer import Query
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.driver_traces import (
     Traces,
     is_blacklisted,
@@ -15,9 +16,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.driver_traces i
     secure_boot,
 )
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe_os import text_of
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.query_driver import Query
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host
-from ansible_collections.gpufleet.cuda.plugins.module_utils.read.kernel_log import KernelLog, parse_kernel_log
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.kernel_modules import DkmsBuild, parse_dkms
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.packages import (
     Package,
@@ -28,6 +27,9 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.read.packages import
 )
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.pci import has_nvswitch, nvidia_gpus
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import has_prefix, is_dotted, key
+
+if t.TYPE_CHECKING:
+    from ansible_collections.gpufleet.cuda.plugins.module_utils.read.kernel_log import KernelLog
 
 # Events that say why the module is not there, the most certain first
 _WHY_NOT_LOADED = (
@@ -42,7 +44,7 @@ _WHY_NOT_LOADED = (
 _LOG_TIMEOUT = 20.0
 _APT_HISTORY = "/var/log/apt/history.log"
 _AUTOMATIC_LOG = "/var/log/unattended-upgrades/unattended-upgrades.log"
-_FABRIC_MANAGER = re.compile(r"^(?:nvidia-fabric-?manager|cuda-drivers-fabricmanager)(?:-\d+)?$")
+_FABRIC_MANAGER = r"^(?:nvidia-fabric-?manager|cuda-drivers-fabricmanager)(?:-\d+)?$"
 
 
 def observe_driver(
@@ -69,13 +71,13 @@ def observe_driver(
     lacks_nodes = _lacks_nodes(host, os_facts, traces)
     installed = installed or facts["module_on_disk"] is not None
     state = _state(os_facts, traces, query, facts, installed=installed, lacks_nodes=lacks_nodes)
-    log = KernelLog([], None, None)
+    log = None
     if host.live and (state not in ("ok", "absent", "unknown") or bad_gpu):
         log = _kernel_log(host)
         facts["events"] = [event._asdict() for event in log.events]
     if state == "mismatch":
-        facts["version"] = facts["version"] or log.module
-        facts["user_space"] = _user_space(traces, query, parts["libraries"], log.client)
+        facts["version"] = facts["version"] or (log.module if log else None)
+        facts["user_space"] = _user_space(traces, query, parts["libraries"], log.client if log else None)
         facts["reboot_required"] = _reboot_helps(facts)
     facts["state"] = state
     _explain(host, os_facts, facts, traces=traces, query=query)
@@ -165,7 +167,7 @@ def _user_space(traces: Traces, query: Query, libraries: list[tuple[str, str]], 
 
 def _fabric_manager(host: Host, packages: list[Package], traces: Traces) -> dict[str, t.Any]:
     """Systems with NVSwitch need it, of exactly the driver's version; elsewhere it has nothing to do."""
-    installed = [driver_number(p.version) for p in packages if p.present and _FABRIC_MANAGER.match(p.name)]
+    installed = [driver_number(p.version) for p in packages if p.present and re.match(_FABRIC_MANAGER, p.name)]
     return {
         "needed": None if traces.devices is None else has_nvswitch(traces.devices),
         "program": bool(installed) or host.is_file("/usr/bin/nv-fabricmanager"),
@@ -234,6 +236,9 @@ def _state(
 
 def _kernel_log(host: Host) -> KernelLog:
     """dmesg; the journal where that may not be read or has been written over since."""
+    # Loaded where something is wrong: a log is not read on other hosts
+    from ansible_collections.gpufleet.cuda.plugins.module_utils.read.kernel_log import KernelLog, parse_kernel_log
+
     answer = host.run(["dmesg"], timeout=_LOG_TIMEOUT)
     log = parse_kernel_log(answer.stdout) if answer.ok else KernelLog([], None, None)
     if not log.events:

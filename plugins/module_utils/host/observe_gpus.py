@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.driver_answer import Query
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.driver_traces import Traces
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.query_driver import Query
-from ansible_collections.gpufleet.cuda.plugins.module_utils.read.nvidia_smi import Gpu
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.pci import Device, bus_key, nvidia_gpus
+
+if t.TYPE_CHECKING:
+    from ansible_collections.gpufleet.cuda.plugins.module_utils.read.nvidia_smi import Gpu
 
 
 def observe_gpus(os_facts: dict[str, t.Any], traces: Traces, query: Query) -> dict[str, t.Any]:
@@ -68,6 +70,9 @@ def _item(gpu: Gpu, pci_id: str | None, device: Device | None, query: Query) -> 
 
 
 def _from_bus(device: Device, query: Query) -> dict[str, t.Any]:
+    # Loaded where there is a GPU
+    from ansible_collections.gpufleet.cuda.plugins.module_utils.read.nvidia_smi import Gpu
+
     lost = query.status == "ok" and bool(query.gpus)
     blank = _item(Gpu(number=-1, bus_id=device.bus_id), None, device, query)
     return dict(blank, index=None, health="failed" if lost else "unknown", problem="gpu-handle-not-found" if lost else None)

@@ -11,7 +11,6 @@ import typing as t
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import FOLDER
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, Unreadable
-from ansible_collections.gpufleet.cuda.plugins.module_utils.read.alternatives import parse_admin_file
 
 #: Debian's and Red Hat's registers of alternatives, one file a name.
 _REGISTERS = ("/var/lib/dpkg/alternatives", "/var/lib/alternatives")
@@ -65,7 +64,12 @@ def _is_alternative(host: Host, path: str, chain: list[str]) -> bool:
         return True
     for register in _REGISTERS:
         text = host.read_text(posixpath.join(register, posixpath.basename(path)), 1 << 20)
-        found = parse_admin_file(text) if text is not None else None
+        if text is None:
+            continue
+        # Loaded where there is something to read: hosts without such a link are the many.
+        from ansible_collections.gpufleet.cuda.plugins.module_utils.read.alternatives import parse_admin_file
+
+        found = parse_admin_file(text)
         if found is not None and found.link == path and found.choices:
             return True
     return False

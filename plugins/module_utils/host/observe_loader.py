@@ -23,7 +23,7 @@ CONF = "/etc/ld.so.conf"
 WSL_FOLDER = "/usr/lib/wsl/lib"
 _PREFIXES = ("libcud", "libcublas", "libnvidia-ml")
 _CUDA_DIR = re.compile(r"cuda|cudnn|hpc_sdk|site-packages/nvidia|/nvidia/c", re.IGNORECASE)
-_SONAME = re.compile(r"^lib(?:cudnn|cudart|cublas)\.so\.\d+(?:\.\d+)?$")
+_SONAME = r"^lib(?:cudnn|cudart|cublas)\.so\.\d+(?:\.\d+)?$"
 _MAX_INCLUDES = 8
 _CACHE_LIMIT = 64 << 20
 
@@ -139,6 +139,6 @@ def _stale(host: Host, loader: Loader, folders: list[str]) -> list[str]:
     for folder in folders:
         for name in host.listdir(folder):
             # One library goes by one path: the folder may be configured under another name than the one in the cache.
-            if _SONAME.match(name) and name not in names and host.exists(posixpath.join(folder, name)):
+            if re.match(_SONAME, name) and name not in names and host.exists(posixpath.join(folder, name)):
                 gone.add(posixpath.join(folder, name))
     return sorted(gone)

@@ -11,7 +11,6 @@ import typing as t
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.compilers import find_compilers
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, Unreadable
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.os_release import parse_os_release
-from ansible_collections.gpufleet.cuda.plugins.module_utils.read.tegra import jetpack_of, parse_tegra_release
 
 _MACHINES = {3: "i686", 21: "ppc64le", 22: "s390x", 40: "armv7l", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
 _MANAGERS = (
@@ -51,7 +50,7 @@ def observe_os(host: Host) -> dict[str, t.Any]:
     release = parse_os_release(text_of(host, "/etc/os-release") or text_of(host, "/usr/lib/os-release") or "")
     kernel = _kernel(host)
     architecture = _architecture(host)
-    l4t = parse_tegra_release(text_of(host, "/etc/nv_tegra_release") or "")
+    l4t, jetpack = _tegra(host)
     return {
         "id": release.get("ID", "").lower(),
         "id_like": release.get("ID_LIKE", "").lower().split(),
@@ -61,7 +60,7 @@ def observe_os(host: Host) -> dict[str, t.Any]:
         "architecture": architecture,
         "platform": _platform(host, kernel, l4t),
         "l4t": l4t,
-        "jetpack": jetpack_of(l4t) if l4t else None,
+        "jetpack": jetpack,
         "glibc": _glibc(host, architecture),
         "compilers": find_compilers(host),
         "package_manager": _package_manager(host),
@@ -76,6 +75,18 @@ def text_of(host: Host, path: str, limit: int = 1 << 20) -> str | None:
         return host.read_text(path, limit)
     except Unreadable:
         return None
+
+
+def _tegra(host: Host) -> tuple[str | None, str | None]:
+    """The Linux for Tegra release of a Jetson, and its JetPack."""
+    text = text_of(host, "/etc/nv_tegra_release")
+    if not text:
+        return None, None
+    # Loaded on a Jetson only
+    from ansible_collections.gpufleet.cuda.plugins.module_utils.read.tegra import jetpack_of, parse_tegra_release
+
+    l4t = parse_tegra_release(text)
+    return l4t, jetpack_of(l4t) if l4t else None
 
 
 def _kernel(host: Host) -> str | None:

@@ -9,6 +9,7 @@ import json
 import sys
 import typing as t
 
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.driver_answer import Query
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.driver_traces import LIBRARY_DIRS, Traces
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.nvml_program import NVML_PROGRAM
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, Result
@@ -30,27 +31,6 @@ _NVML_CODES = {
     18: "driver-library-mismatch",
     999: "nvml-unknown-error",
 }
-
-
-class Query(t.NamedTuple):
-    """What the driver answered. ``status``: ok, failed, timed_out, not_asked; ``smi`` the same, or absent."""
-
-    status: str = "not_asked"
-    source: str | None = None
-    problem: str | None = None
-    text: str | None = None
-    driver_version: str | None = None
-    nvml_version: str | None = None
-    max_cuda: str | None = None
-    max_cuda_source: str | None = None
-    cuda_answer: str | None = None
-    smi: str = "not_asked"
-    smi_rc: int | None = None
-    smi_version: str | None = None
-    library: str | None = None
-    gpus: tuple[Gpu, ...] = ()
-    pci_ids: tuple[tuple[int, str], ...] = ()
-    unlicensed: tuple[str, ...] = ()
 
 
 def ask_driver(host: Host, traces: Traces, *, wsl: bool) -> Query:

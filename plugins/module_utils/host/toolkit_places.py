@@ -17,8 +17,7 @@ DEFAULT_BASE = "/usr/local"
 DISTRIBUTION_HOMES = ("/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit")
 TREE_NAME = re.compile(r"^cuda-(\d+(?:\.\d+)*)$")
 _SCRIPT_LIMIT = 4096
-_COMPILER_IN_SCRIPT = re.compile(r"(/[^\s\"']+/bin/nvcc)(?![\w.-])")
-_MINOR = re.compile(r"^\d+\.\d+$")
+_COMPILER_IN_SCRIPT = r"(/[^\s\"']+/bin/nvcc)(?![\w.-])"
 _SIGNS = (
     "bin/nvcc",
     "version.json",
@@ -106,7 +105,7 @@ class _Finder:
                 for release in self.names(posixpath.join(sdk, platform)):
                     folder = posixpath.join(sdk, platform, release, "cuda")
                     for name in self.names(folder):
-                        if _MINOR.match(name):
+                        if re.match(r"^\d+\.\d+$", name):
                             self.look(posixpath.join(folder, name))
 
     def look_behind_nvcc(self, path: str) -> None:
@@ -132,7 +131,7 @@ class _Finder:
         head = self._host.read_bytes(real, _SCRIPT_LIMIT) or b""
         if not head.startswith(b"#!"):
             return real
-        for goal in _COMPILER_IN_SCRIPT.findall(head.decode("utf-8", "replace")):
+        for goal in re.findall(_COMPILER_IN_SCRIPT, head.decode("utf-8", "replace")):
             behind = self._host.resolve(goal).path
             if behind is not None and behind != real:
                 return behind

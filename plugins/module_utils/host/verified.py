@@ -23,8 +23,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import C
 SCHEMA = 1
 FILE = "verified.json"
 LOADER_CACHE = "/etc/ld.so.cache"
-_TREE_NAME = re.compile(r"^cuda-\d")
-_TORCH_PARTS = re.compile(r"^(torch|nvidia_[a-z0-9_]+|nvidia[-.]c[a-z0-9-]+)-[^/]*\.(dist|egg)-info$", re.IGNORECASE)
+_TORCH_PARTS = r"(?i)^(torch|nvidia_[a-z0-9_]+|nvidia[-.]c[a-z0-9-]+)-[^/]*\.(dist|egg)-info$"
 
 
 class Inputs(t.NamedTuple):
@@ -135,7 +134,7 @@ def interpreter_stamp(host: Host, path: str) -> str | None:
         for version in (name for name in host.listdir(library) if name.startswith("python")):
             packages = posixpath.join(library, version, "site-packages")
             for name in host.listdir(packages):
-                if _TORCH_PARTS.match(name):
+                if re.match(_TORCH_PARTS, name):
                     marks.append("%s/%s=%s" % (version, name, file_stamp(host, posixpath.join(packages, name))))
     except Unreadable:
         marks.append("unreadable")
@@ -146,7 +145,7 @@ def _is_tree(host: Host, path: str) -> bool:
     receipts = posixpath.join(path, ".gpufleet")
     if any(host.lstat(posixpath.join(receipts, name)) for name in ("receipt.json", "cudnn.json")):
         return True
-    return bool(_TREE_NAME.match(posixpath.basename(path)))
+    return bool(re.match(r"^cuda-\d", posixpath.basename(path)))
 
 
 def default_state_dir(roots: t.Sequence[str]) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 import typing as t
 
+# Compiled where they are used: only a host whose driver is not loaded needs them, and each run loads this.
 # "nvidia/530.41.03, 6.3.6-arch1-1, x86_64: installed" and, before dkms 3, "nvidia, 530.41.03, 5.4.0-1, x86_64: installed"
-_DKMS = re.compile(
+_DKMS = (
     r"^(?P<name>[\w.+-]+?)(?:/|,\s*)(?P<version>\d[\w.+~-]*)"
     r"(?:,\s*(?P<kernel>[^,:\s]+),\s*(?P<arch>[^,:\s]+))?:\s*(?P<state>\w+)"
 )
-_DKMS_NAMES = re.compile(r"^nvidia(?:-(?:open|current|legacy|srv|server|dkms|\d).*)?$")
-_BLACKLIST = re.compile(r"^\s*(?:blacklist\s+nvidia|install\s+nvidia\s+(?:/usr)?/bin/(?:true|false))\s*(?:#.*)?$", re.M)
+_DKMS_NAMES = r"^nvidia(?:-(?:open|current|legacy|srv|server|dkms|\d).*)?$"
+_BLACKLIST = r"(?m)^\s*(?:blacklist\s+nvidia|install\s+nvidia\s+(?:/usr)?/bin/(?:true|false))\s*(?:#.*)?$"
 
 
 class DkmsBuild(t.NamedTuple):
@@ -35,8 +36,8 @@ def parse_dkms(text: str) -> list[DkmsBuild]:
     """NVIDIA's driver among the modules that DKMS knows."""
     builds = []
     for line in text.splitlines():
-        row = _DKMS.match(line.strip())
-        if row and _DKMS_NAMES.match(row.group("name")):
+        row = re.match(_DKMS, line.strip())
+        if row and re.match(_DKMS_NAMES, row.group("name")):
             builds.append(DkmsBuild(row.group("version"), row.group("kernel"), row.group("state")))
     return builds
 
@@ -54,4 +55,4 @@ def parse_secure_boot_variable(data: bytes) -> bool | None:
 
 def blocks_nvidia(text: str) -> bool:
     """Whether a modprobe configuration keeps the module nvidia from being loaded."""
-    return _BLACKLIST.search(text) is not None
+    return re.search(_BLACKLIST, text) is not None

@@ -24,7 +24,7 @@ _ARCHES = {
     0x0B00: "arm",
     0x1000: "riscv64",
 }
-_ROW = re.compile(r"^\s*(\S+) \(([^)]*)\) => (/.*\S)\s*$", re.MULTILINE)
+_ROW = r"(?m)^\s*(\S+) \(([^)]*)\) => (/.*\S)\s*$"  # of ldconfig, which is only asked where there is no file
 
 
 class CacheEntry(t.NamedTuple):
@@ -68,7 +68,7 @@ def _text(data: bytes, start: int) -> str:
 def parse_ldconfig_list(text: str, prefixes: tuple[str, ...] = ("lib",)) -> list[CacheEntry]:
     """The same from the output of ``ldconfig -p``, in whatever language its first line is."""
     entries = []
-    for name, kind, path in _ROW.findall(text):
+    for name, kind, path in re.findall(_ROW, text):
         if name.startswith(prefixes):
             words = [word.strip() for word in kind.split(",")]
             arch = next((word for word in words if word in _ARCHES.values()), None)

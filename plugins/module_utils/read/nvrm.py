@@ -10,8 +10,8 @@ import typing as t
 
 # "NVIDIA UNIX x86_64 Kernel Module  550.90.07 ..." and "NVIDIA UNIX Open Kernel Module for x86_64  570.124.06 ...".
 # What follows the number (builder, date in the builder's language) may be cut off anywhere: the kernel limits the line.
-_MODULE = re.compile(r"Kernel Module(?: for \S+)?\s+(?P<version>\d+\.\d+(?:\.\d+)*)")
-_GCC = re.compile(r"\bgcc version (?P<version>\d+(?:\.\d+)*)", re.I)
+_MODULE = r"Kernel Module(?: for \S+)?\s+(?P<version>\d+\.\d+(?:\.\d+)*)"
+_GCC = r"(?i)\bgcc version (?P<version>\d+(?:\.\d+)*)"
 
 
 class Nvrm(t.NamedTuple):
@@ -28,11 +28,11 @@ def parse_version_file(text: str) -> Nvrm:
     for line in text.splitlines():
         head, _colon, rest = line.partition(":")
         if head.strip().lower() == "nvrm version":
-            found = _MODULE.search(rest)
+            found = re.search(_MODULE, rest)
             if found:
                 version = found.group("version")
                 flavor = "open" if "Open Kernel Module" in rest else "proprietary"
         elif head.strip().lower() == "gcc version":
-            compiler = _GCC.search(rest)
+            compiler = re.search(_GCC, rest)
             build_gcc = compiler.group("version") if compiler else None
     return Nvrm(version, flavor, build_gcc)

@@ -8,15 +8,13 @@ from __future__ import annotations
 import re
 import typing as t
 
-_RELATED = re.compile(
-    r"nvidia|cuda|cudnn|^lib(?:cublas|cufft|curand|cusolver|cusparse|cufile|npp|nvjpeg|nvjitlink|nvptxcompiler|nvfatbin|nvvm|nccl"
+# Compiled where they are used, and only those that a host needs: each run loads this.
+_RELATED = (
+    r"(?i)nvidia|cuda|cudnn|^lib(?:cublas|cufft|curand|cusolver|cusparse|cufile|npp|nvjpeg|nvjitlink|nvptxcompiler|nvfatbin|nvvm|nccl"
     r"|nvinfer|cupti|nvrtc|nvtoolsext|nvidia|xnvctrl|cutensor|cusparselt|nvblas)|^(?:nvcc|nsight|libnvidia)|(?:^|-)tensorrt|^datacenter-gpu"
-    r"|^nvlink|^nvlsm|^libnvsdm|^gds-tools|^libcu(?:obj|dss)",
-    re.I,
+    r"|^nvlink|^nvlsm|^libnvsdm|^gds-tools|^libcu(?:obj|dss)"
 )
-_DPKG_ROW = re.compile(
-    r"^(?P<flags>[uirph][a-zA-Z]{1,2})\s+(?P<name>[^\s:]+)(?::(?P<arch>\S+))?\s+(?P<version>\S+)(?:\s+(?P<arch2>\S+))?"
-)
+_DPKG_ROW = r"^(?P<flags>[uirph][a-zA-Z]{1,2})\s+(?P<name>[^\s:]+)(?::(?P<arch>\S+))?\s+(?P<version>\S+)(?:\s+(?P<arch2>\S+))?"
 _STATES = {
     "n": "not-installed",
     "c": "config-files",
@@ -27,7 +25,7 @@ _STATES = {
     "t": "triggers-pending",
     "i": "installed",
 }
-_NEVRA = re.compile(r"^(?P<name>\S+)-(?:\d+:)?(?P<version>[^-\s]+-[^-\s]+?)(?:\.(?P<arch>[a-z0-9_]+))?$")
+_NEVRA = r"^(?P<name>\S+)-(?:\d+:)?(?P<version>[^-\s]+-[^-\s]+?)(?:\.(?P<arch>[a-z0-9_]+))?$"
 _ARCHES = {"x86_64", "aarch64", "noarch", "i686", "i586", "i386", "ppc64le", "s390x", "riscv64", "src"}
 
 
@@ -49,7 +47,7 @@ class Package(t.NamedTuple):
 
 def is_related(name: str) -> bool:
     """Whether a package name belongs to NVIDIA's driver, CUDA, cuDNN or what goes with them."""
-    return _RELATED.search(name) is not None
+    return re.search(_RELATED, name) is not None
 
 
 def parse_dpkg_status(text: str) -> list[Package]:
@@ -80,7 +78,7 @@ def parse_dpkg_list(text: str) -> list[Package]:
     """``dpkg -l`` in any language: a row is known by its state letters, the translated heading has none."""
     found = []
     for line in text.splitlines():
-        row = _DPKG_ROW.match(line)
+        row = re.match(_DPKG_ROW, line)
         if row is None or not row.group("version")[:1].isdigit() or not is_related(row.group("name")):
             continue
         flags = row.group("flags")
@@ -95,7 +93,7 @@ def parse_rpm_list(text: str) -> list[Package]:
     """``rpm -qa`` as it prints by itself: name-version-release.arch."""
     found = []
     for line in text.splitlines():
-        row = _NEVRA.match(line.strip())
+        row = re.match(_NEVRA, line.strip())
         if row is None or not is_related(row.group("name")):
             continue
         version, arch = row.group("version"), row.group("arch")
@@ -108,25 +106,25 @@ def parse_rpm_list(text: str) -> list[Package]:
 # -- the driver among them -------------------------------------------------------------------------------------------------
 
 # In this order of trust: what names the whole driver, its kernel module, its libraries.
-_DRIVER = re.compile(
+_DRIVER = (
     r"^(?:cuda-drivers(?:-\d+)?|nvidia-driver(?:-\d+)?(?:-server)?(?:-open)?(?:-cuda)?|nvidia-open(?:-\d+)?|nvidia-headless-(?!no-)\S+"
     r"|nvidia-userspace-meta-G\d+|xorg-x11-drv-nvidia(?:-\d+xx)?|nvidia-(?:driver|gfx|video)-?G\d+|nvidia-tesla-\d+-driver)$"
 )
-_KERNEL = re.compile(
+_KERNEL = (
     r"^(?:kmod-nvidia\S*|akmod-nvidia\S*|dkms-nvidia\S*|nvidia-kmod\S*|nvidia-(?:open-)?dkms(?:-\d+)?\S*|nvidia-dkms-\S+"
     r"|nvidia-kernel-(?:open-)?(?:dkms|source-\S+|common-\d+\S*)|nvidia-(?:open-)?(?:driver-|gfx)?G\d+\S*-kmp-\S+|linux-modules-nvidia-\d+\S*)$"
 )
-_LIBRARIES = re.compile(
+_LIBRARIES = (
     r"^(?:libnvidia-compute-\d+\S*|libnvidia-ml1|libcuda1|nvidia-driver-cuda-libs|nvidia-driver-(?:libs|NVML)|nvidia-libs(?:-\d+)?"
     r"|xorg-x11-drv-nvidia\S*-cuda-libs|libnvidia-ml|libnvidia-gpucomp|nvidia-smi|nvidia-compute-G\d+|nvidia-compute-utils-\d+\S*|nvidia-utils-\d+\S*"
     r"|nvidia-driver-cuda)$"
 )
-_NUMBER = re.compile(r"^(?:\d+:)?(?P<number>\d{2,3}\.\d+(?:\.\d+)*)(?=$|[-_+~])")
+_NUMBER = r"^(?:\d+:)?(?P<number>\d{2,3}\.\d+(?:\.\d+)*)(?=$|[-_+~])"
 
 
 def driver_number(version: str) -> str | None:
     """ "3:580.105.08_k6.12.0-1" -> "580.105.08"; None when it is no driver version."""
-    found = _NUMBER.match(version)
+    found = re.match(_NUMBER, version)
     return found.group("number") if found else None
 
 
@@ -138,21 +136,19 @@ def driver_packages(packages: list[Package]) -> dict[str, list[tuple[str, str]]]
         if number is None or not package.present:
             continue
         for part, pattern in (("kernel", _KERNEL), ("libraries", _LIBRARIES), ("driver", _DRIVER)):
-            if pattern.match(package.name):
+            if re.match(pattern, package.name):
                 parts[part].append((package.name, number))
                 break
     return parts
 
 
 # Whatever else is built from the driver's source (libnvidia-common-535, nvidia-kernel-common-535, linux-objects-nvidia-535-*)
-_PART = re.compile(
-    r"^(?:libnvidia|nvidia|xserver-xorg-video-nvidia|linux-(?:modules|objects|signatures)-nvidia)-(?:[a-z]\w*-)*\d{3}(?:$|-)"
-)
+_PART = r"^(?:libnvidia|nvidia|xserver-xorg-video-nvidia|linux-(?:modules|objects|signatures)-nvidia)-(?:[a-z]\w*-)*\d{3}(?:$|-)"
 
 
 def is_driver_package(name: str) -> bool:
     """Whether a package is a part of the driver, by its name."""
-    return any(pattern.match(name) for pattern in (_PART, _KERNEL, _LIBRARIES, _DRIVER))
+    return any(re.match(pattern, name) for pattern in (_PART, _KERNEL, _LIBRARIES, _DRIVER))
 
 
 def unattended_driver_upgrade(history: str) -> str | None:
@@ -176,15 +172,13 @@ def unattended_driver_upgrade(history: str) -> str | None:
     return last
 
 
-_AUTOMATIC = re.compile(
-    r"^(?P<began>\S+ [\d:]+)\S* INFO (?:Packages that will be upgraded|Packages that are upgraded):(?P<names>.*)$", re.M
-)
+_AUTOMATIC = r"(?m)^(?P<began>\S+ [\d:]+)\S* INFO (?:Packages that will be upgraded|Packages that are upgraded):(?P<names>.*)$"
 
 
 def unattended_log_upgrade(log: str) -> str | None:
     """The same from the log that unattended-upgrades keeps itself."""
     last = None
-    for row in _AUTOMATIC.finditer(log):
+    for row in re.finditer(_AUTOMATIC, log):
         driver = sorted(name for name in row.group("names").split() if is_driver_package(name))
         last = "%s: %s" % (row.group("began"), ", ".join(driver)) if driver else last
     return last

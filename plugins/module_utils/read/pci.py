@@ -25,12 +25,12 @@ _MAKERS = {
     "17cb": "qualcomm",
     "1ae0": "google",
 }
-_ROW = re.compile(
-    r"^(?P<slot>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\s+(?P<kind>.*?)\[(?P<class>[0-9a-f]{4})\]:\s*"
-    r"(?P<name>.*?)\s*\[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\]",
-    re.I,
+# Compiled where they are used: a machine with /sys never needs them, and each run loads this.
+_ROW = (
+    r"(?i)^(?P<slot>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\s+(?P<kind>.*?)\[(?P<class>[0-9a-f]{4})\]:\s*"
+    r"(?P<name>.*?)\s*\[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\]"
 )
-_IN_USE = re.compile(r"^\s+Kernel driver in use:\s*(?P<driver>\S+)")
+_IN_USE = r"^\s+Kernel driver in use:\s*(?P<driver>\S+)"
 
 
 class Device(t.NamedTuple):
@@ -58,13 +58,13 @@ def parse_lspci(text: str) -> list[Device]:
     """``lspci -nn`` or ``lspci -nnk``, with or without the domain."""
     devices: list[Device] = []
     for line in text.splitlines():
-        row = _ROW.match(line)
+        row = re.match(_ROW, line)
         if row:
             slot = row.group("slot").lower()
             bus_id = slot if slot.count(":") == 2 else "0000:" + slot
             ids = (row.group("class").lower(), row.group("vendor").lower(), row.group("device").lower())
             devices.append(Device(bus_id, *ids, driver=None, name=row.group("name")))
-        used = _IN_USE.match(line)
+        used = re.match(_IN_USE, line)
         if used and devices:
             devices[-1] = devices[-1]._replace(driver=used.group("driver"))
     return devices
