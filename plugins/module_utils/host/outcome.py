@@ -9,6 +9,8 @@ import typing as t
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.in_use import User
 
+_SHOWN = 5
+
 
 class Outcome(t.NamedTuple):
     """The result of a module. ``before`` and ``after`` are the lines of its diff; ``notes`` become warnings."""
@@ -24,6 +26,21 @@ class Outcome(t.NamedTuple):
     notes: t.Sequence[str] = ()
     before: t.Sequence[str] = ()
     after: t.Sequence[str] = ()
+
+    def warnings(self, path: str) -> list[str]:
+        """What a person has to know or do: what was put off and for whom, and what of others was left."""
+        said = list(self.notes)
+        if self.deferred:
+            users = ", ".join("%s (pid %d of %s)" % (user.program, user.pid, user.user) for user in self.in_use_by[:_SHOWN])
+            said.append(
+                "%s is left as it is for now, because running processes use it: %s%s. End them and run again, or set when_in_use."
+                % (path, users, " and %d more" % (len(self.in_use_by) - _SHOWN) if len(self.in_use_by) > _SHOWN else "")
+            )
+        elif self.changed and self.kept:
+            names = ", ".join(sorted(self.kept)[:_SHOWN])
+            more = " and %d more" % (len(self.kept) - _SHOWN) if len(self.kept) > _SHOWN else ""
+            said.append("%s keeps what was not laid here: %s%s." % (path, names, more))
+        return said
 
     def as_result(self, path: str) -> dict[str, t.Any]:
         """For ``exit_json``."""

@@ -29,8 +29,8 @@ def run_and_exit(module: AnsibleModule, act: t.Callable[..., Outcome], path: str
             msg="Cannot finish the work on %s: %s: %s." % (path, where, exc.strerror or exc),
             reason="disk-full" if is_full(exc) else "file-system-error",
         )
-    for note in outcome.notes:
-        module.warn(note)
+    for text in outcome.warnings(path):
+        module.warn(text)
     module.exit_json(**outcome.as_result(path))
 
 

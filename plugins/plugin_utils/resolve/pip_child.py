@@ -30,6 +30,7 @@ TOO_OLD = 92
 OLDEST = (25, 3)
 
 _TAIL = 65536
+_FIRST = b"PK\x03\x04"
 _END = b"PK\x05\x06"
 _ENTRY = b"PK\x01\x02"
 
@@ -80,13 +81,15 @@ def remember_session() -> list[t.Any]:
 
 
 def read_range(session: t.Any, url: str, spec: str) -> tuple[bytes, int | None]:
-    """Part of a file and the length of the whole; no bytes when the server knows no ranges."""
+    """Part of a wheel and the length of the whole; no bytes when the server knows no ranges, no length for a page of text."""
     headers = {"Range": "bytes=" + spec, "Accept-Encoding": "identity", "Cache-Control": "no-cache"}
     with session.get(url, headers=headers, stream=True) as response:
         response.raise_for_status()
         if response.status_code != 206:
             length = response.headers.get("Content-Length", "")
-            return b"", int(length) if length.isdigit() else None
+            # A login page is answered with 200 too.
+            is_wheel = next(response.iter_content(len(_FIRST)), b"") == _FIRST
+            return b"", int(length) if is_wheel and length.isdigit() else None
         total = response.headers.get("Content-Range", "").rpartition("/")[2]
         return response.content, int(total) if total.isdigit() else None
 
@@ -114,7 +117,9 @@ def measure(read: t.Callable[[str], tuple[bytes, int | None]]) -> dict[str, int 
     """Size of a wheel and of what it unpacks to; null where it does not show."""
     tail, total = read("-%d" % _TAIL)
     end = tail.rfind(_END)
-    if total is None or end < 0 or end + 20 > len(tail):
+    if total is None or (tail and end < 0):
+        return {"size": None, "unpacked": None}
+    if not tail or end + 20 > len(tail):
         return {"size": total, "unpacked": None}
     length, offset = struct.unpack_from("<II", tail, end + 12)
     start = offset - (total - len(tail))
