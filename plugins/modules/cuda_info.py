@@ -330,8 +330,10 @@ def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
     given = module.params
     try:
+        host = make_host(given["rootfs"])
+        host.remember_folders()
         facts = observe(
-            make_host(given["rootfs"]),
+            host,
             roots=[root.rstrip("/") or "/" for root in given["roots"]],
             state_dir=given["state_dir"],
             interpreters=given["interpreters"],

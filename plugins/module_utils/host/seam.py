@@ -67,6 +67,8 @@ class Host:
 
     #: Whether programs may be started and libraries loaded.
     live = True
+    #: Folders on the way to other paths that were found to be no links, while ``remember_folders`` says so.
+    _folders: set[str] | None = None
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
@@ -253,7 +255,11 @@ class Host:
 
         ``chain`` holds the path and each whole path that a link of its last part led to, so that a default link can be shown.
         """
-        return resolve_links(path, self.lstat, self.readlink)
+        return resolve_links(path, self.lstat, self.readlink, self._folders)
+
+    def remember_folders(self) -> None:
+        """Look at each folder on the way once from now on: for one observation, which is over in an instant."""
+        self._folders = set()
 
     def which(self, name: str, path: str | None = None) -> list[str]:
         """Every executable called ``name`` on PATH, in order, links not resolved."""
@@ -316,7 +322,7 @@ class RootfsHost(Host):
 
     def resolve(self, path: str) -> Resolved:
         """Link by link, with absolute targets taken inside the image."""
-        return resolve_links(path, super().lstat, super().readlink)
+        return resolve_links(path, super().lstat, super().readlink, self._folders)
 
     def _through(self, path: str) -> str:
         head, tail = posixpath.split(path.rstrip("/") or "/")
@@ -329,8 +335,16 @@ class RootfsHost(Host):
         return self._rootfs + posixpath.normpath("/" + path.lstrip("/"))
 
 
-def resolve_links(path: str, lstat: t.Callable[[str], Entry | None], readlink: t.Callable[[str], str | None]) -> Resolved:
-    """Resolve ``path`` with the given primitives, which are only asked for paths whose folders hold no links any more."""
+def resolve_links(
+    path: str,
+    lstat: t.Callable[[str], Entry | None],
+    readlink: t.Callable[[str], str | None],
+    folders: set[str] | None = None,
+) -> Resolved:
+    """Resolve ``path`` with the given primitives, which are only asked for paths whose folders hold no links any more.
+
+    ``folders`` are known to be no links when something lies behind them, and are added to.
+    """
     path = posixpath.normpath(path)
     chain = [path]
     done = "/"
@@ -343,11 +357,16 @@ def resolve_links(path: str, lstat: t.Callable[[str], Entry | None], readlink: t
             continue
         if part == ".":
             continue
-        here = posixpath.join(done, part)
+        here = (done if done != "/" else "") + "/" + part
+        if folders is not None and todo and here in folders:
+            done = here
+            continue
         entry = lstat(here)
         if entry is None:
             return Resolved("dangling" if links else "absent", None, chain)
         if entry.kind != "link":
+            if folders is not None and entry.kind == "dir":
+                folders.add(here)
             done = here
             continue
         links += 1
