@@ -128,8 +128,6 @@ def _locked(place: Place, params: Params, act: t.Callable[[], Outcome], *, check
     if check:
         return act()
     os.umask(0o022)
-    if kind_of(place.own) == "link" or safe_folder(place.own) != place.own:
-        raise CudaError("%s is a link, and nothing is written through it." % place.own, reason="root-not-safe", path=place.own)
     with locked(place.base, params["lock_timeout"], what="gpufleet.cuda on %s" % place.name):
         done = exchange.recover(place.base)
         if kind_of(place.root) == "dir":
@@ -143,6 +141,7 @@ def _locked(place: Place, params: Params, act: t.Callable[[], Outcome], *, check
 
 def _clean(place: Place, timeout: float, *, check: bool) -> Outcome:
     """Finish or undo what killed runs left, in the base of the tree and in the tree itself when it is a base."""
+    os.umask(0o022)
     done: list[str] = []
     bases = [place.base]
     if kind_of(posixpath.join(place.root, FOLDER)) == "dir" and receipts.load(place.root) is None:
@@ -154,7 +153,6 @@ def _clean(place: Place, timeout: float, *, check: bool) -> Outcome:
         if check:
             done += exchange.leftovers(base)
             continue
-        safe_folder(own)
         with locked(base, timeout, what="gpufleet.cuda cleaning %s" % base):
             done += exchange.recover(base)
     if kind_of(place.root) == "dir" and not check:

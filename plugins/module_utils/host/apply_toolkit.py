@@ -155,6 +155,8 @@ def absent(place: Place, *, when_in_use: str, check: bool) -> Outcome:
     previous = kind_of(place.previous) is not None
     if have is None and not previous:
         return Outcome()
+    if have is not None:
+        safe_folder(place.root)
     outcome = Outcome(before=describe(have), after=[])
     if when_in_use == "defer":
         users = users_of(place)

@@ -195,10 +195,12 @@ def carry(root: str, tree: str, paths: t.Sequence[str], new: Receipt) -> None:
         if kind == "link":
             os.symlink(os.readlink(source), target)
             _same_looks(source, target)
-        elif kind == "file":
+        else:  # pipes and the like, too
             try:
                 os.link(source, target, follow_symlinks=False)
             except OSError:
+                if kind != "file":
+                    raise
                 shutil.copy2(source, target, follow_symlinks=False)
                 _same_looks(source, target)
 

@@ -11,6 +11,7 @@ import hashlib
 import http.client
 import os
 import posixpath
+import re
 import socket
 import stat
 import time
@@ -68,6 +69,8 @@ def fetch(
     sleep: t.Callable[[float], None] = time.sleep,
 ) -> Fetched:
     """The proven file of ``artifact``. ``folder`` takes what arrives; with ``keep`` a finished file stays there for others."""
+    if not re.fullmatch(r"[0-9a-f]{64}", artifact["sha256"]):
+        raise CudaError("%r is no sha256 of %s." % (artifact["sha256"], artifact["name"]), reason="checksum-mismatch")
     local = local_path(artifact["url"])
     if local is not None:
         found = _from_disk(artifact, local)
@@ -76,7 +79,8 @@ def fetch(
     make_folder(folder)
     finished = posixpath.join(folder, artifact["sha256"] + ".whl")
     if keep and os.path.lexists(finished):
-        fd = os.open(finished, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(finished, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        _refuse_planted(fd, finished)
         if _digest(fd) == artifact["sha256"]:
             return Fetched(fd, finished, False, 0)
         os.close(fd)
@@ -180,7 +184,8 @@ def _hash_file(fd: int, size: int | None = None) -> t.Any:
 def _open_part(path: str) -> int:
     """The partial file, locked: runs under other roots may share the folder."""
     while True:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+        _refuse_planted(fd, path)
         fcntl.flock(fd, fcntl.LOCK_EX)
         try:
             if os.path.samestat(os.fstat(fd), os.lstat(path)):
@@ -188,6 +193,19 @@ def _open_part(path: str) -> int:
         except FileNotFoundError:
             pass
         os.close(fd)
+
+
+def _refuse_planted(fd: int, path: str) -> None:
+    """In a folder that others can write, the name may be taken: by what they could change after it was hashed."""
+    found = os.fstat(fd)
+    mine = stat.S_ISREG(found.st_mode) and found.st_uid in (0, os.geteuid())
+    if not mine or found.st_nlink > 1 or found.st_mode & 0o022:
+        os.close(fd)
+        raise CudaError(
+            "%r is not a file that only we can write. Take another folder for downloads, or remove it." % path,
+            reason="root-not-safe",
+            path=path,
+        )
 
 
 def _download(

@@ -85,7 +85,6 @@ def strangers(root: str, receipt: Receipt) -> list[str]:
     for folder, folders, names in os.walk(root):
         inside = posixpath.relpath(folder, root)
         if inside == FOLDER:
-            folders[:] = []
             names = [name for name in names if name not in ("receipt.json", "receipt.json.new", "cudnn.json", "cudnn.json.new")]
         for name in folders + names:
             path = posixpath.normpath(posixpath.join(inside, name))

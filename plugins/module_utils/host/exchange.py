@@ -172,10 +172,23 @@ def _recover_journal(base: str, path: str) -> str:
         os.unlink(path)
         return "dropped a replacement of %s that had not begun" % place.root
     if os.path.lexists(place.root) and _lay_of(place.root) != journal["new"]:
+        _keep_aside(place, journal)
         os.unlink(path)
         return "dropped the journal of %s, which somebody changed meanwhile" % place.root
     _finish(place, journal)
     return "finished the replacement of %s" % place.root
+
+
+def _keep_aside(place: Place, journal: t.Mapping[str, t.Any]) -> None:
+    """The tree that was moved out of the way, with what others put into it, where nothing can go back to its place."""
+    aside = _old(place, journal["token"])
+    if _lay_of(aside) != journal["old"]:
+        return
+    make_folder(posixpath.dirname(place.previous))
+    if os.path.lexists(place.previous):
+        os.rename(place.previous, aside + "-gone")
+    os.rename(aside, place.previous)
+    receipts.sync_folder(posixpath.dirname(place.previous))
 
 
 def tidy(base: str) -> None:

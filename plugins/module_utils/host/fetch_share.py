@@ -96,13 +96,19 @@ def copy_file(source: str, row: receipts.FileRow, target: str, *, how: str) -> b
 
 
 def _hardlink(source: str, row: receipts.FileRow, target: str, fd: int) -> bool:
-    if _sha256(fd) != row.sha256 or stat.S_IMODE(os.fstat(fd).st_mode) != row.mode or os.fstat(fd).st_mtime_ns != row.mtime_ns:
+    found = os.fstat(fd)
+    if found.st_uid not in (0, os.geteuid()):  # who could change it in the new tree, too
+        return False
+    if _sha256(fd) != row.sha256 or stat.S_IMODE(found.st_mode) != row.mode or found.st_mtime_ns != row.mtime_ns:
         return False
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError:
         return False
-    return True
+    if os.path.samestat(os.lstat(target), found):
+        return True
+    os.unlink(target)  # another file took its name after it was hashed
+    return False
 
 
 def _clone(target: int, source: int) -> bool:

@@ -16,7 +16,7 @@ import time
 import typing as t
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import FOLDER
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import drop_if_empty, make_folder
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import drop_if_empty, make_folder, safe_folder
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
 _PAUSE = 0.2
@@ -50,6 +50,9 @@ def locked(base: str, timeout: float, *, what: str = "") -> t.Iterator[None]:
 def _take(folder: str, path: str, end: float, timeout: float) -> int:
     while True:
         make_folder(folder)
+        # Looked at now that it is there: where everybody may make folders, somebody else may have made this one.
+        if safe_folder(folder) != folder:
+            raise CudaError("%s is a link, and nothing is written through it." % folder, reason="root-not-safe", path=folder)
         try:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         except FileNotFoundError:

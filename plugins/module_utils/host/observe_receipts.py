@@ -51,7 +51,9 @@ class Receipts(t.NamedTuple):
 def read_receipts(host: Host, root: str) -> Receipts:
     """The receipts of the tree at ``root``, which may have none."""
     folder = posixpath.join(root, FOLDER)
-    if host.lstat(folder) is None:
+    entry = host.lstat(folder)
+    # A link leads to the receipts of another tree, which are none of this one.
+    if entry is None or entry.kind != "dir":
         return Receipts(None, None, None)
     problem = None
     found: dict[str, dict[str, t.Any] | None] = {}
@@ -151,7 +153,7 @@ def _read(host: Host, path: str) -> dict[str, t.Any] | None:
     entry = host.lstat(path)
     if entry is None:
         return None
-    if entry.kind != "file" or entry.uid not in (0, os.geteuid()) or entry.mode & 0o002:
+    if entry.kind != "file" or entry.uid not in (0, os.geteuid()) or entry.mode & 0o022:
         raise CudaError("The receipt %r can be written by others, so it proves nothing." % path, reason="receipt-unreadable")
     text = host.read_bytes(path, LIMIT) or b""
     try:

@@ -33,7 +33,7 @@ def writers(host: Host, path: str) -> Writers:
         uids.add(entry.uid)
         # In a sticky folder (/tmp) nobody can replace what is not his.
         sticky = entry.kind == "dir" and entry.mode & stat.S_ISVTX
-        if entry.kind != "link" and not sticky and _shared(entry.mode, entry.gid, entry.uid):
+        if entry.kind != "link" and not sticky and _shared(place, entry.mode, entry.gid, entry.uid):
             open_at = open_at or place
     return Writers(frozenset(uids - {0}), open_at)
 
@@ -52,7 +52,7 @@ def tree_problem(root: str, uid: int | None = None) -> str | None:
         for path, found in todo:
             if found.st_uid not in mine:
                 return "%s belongs to %s" % (path, user_name(found.st_uid))
-            if not stat.S_ISLNK(found.st_mode) and _shared(stat.S_IMODE(found.st_mode), found.st_gid, found.st_uid):
+            if not stat.S_ISLNK(found.st_mode) and _shared(path, found.st_mode, found.st_gid, found.st_uid):
                 return "%s can be written by others" % path
         stack.extend(path for path, found in todo[1:] if stat.S_ISDIR(found.st_mode))
     return None
@@ -107,10 +107,18 @@ def _ancestors(path: str) -> list[str]:
     return found
 
 
-def _shared(mode: int, gid: int, uid: int) -> bool:
+def has_access_list(path: str) -> bool:
+    """Whether an access list says who may do what; the group's bits of the mode are then the most that it grants anybody."""
+    try:
+        return bool(os.getxattr(path, "system.posix_acl_access", follow_symlinks=False))
+    except OSError:
+        return False
+
+
+def _shared(path: str, mode: int, gid: int, uid: int) -> bool:
     if mode & stat.S_IWOTH:
         return True
-    return bool(mode & stat.S_IWGRP) and not _is_private(gid, uid)
+    return bool(mode & stat.S_IWGRP) and (not _is_private(gid, uid) or has_access_list(path))
 
 
 def _is_private(gid: int, uid: int) -> bool:

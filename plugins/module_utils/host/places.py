@@ -14,10 +14,12 @@ import stat
 import typing as t
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import FOLDER, Place
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.ownership import has_access_list
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Entry, Host
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
 _SYSTEM_GIDS = 1000  # groups of the system, such as Debian's staff for /usr/local, are as good as root
+_USERS_GID = 100  # but on some distributions every user is in this one
 
 
 def place_of(root: str) -> Place:
@@ -77,8 +79,10 @@ def _check(folder: str, asked: str) -> None:
         return
     elif found.st_mode & 0o002:
         why = "is writable by everyone (mode %04o)" % stat.S_IMODE(found.st_mode)
-    elif found.st_mode & 0o020 and found.st_gid >= _SYSTEM_GIDS and found.st_gid not in (os.getegid(), *os.getgroups()):
+    elif found.st_mode & 0o020 and _is_users(found.st_gid):
         why = "is writable by group %d (mode %04o)" % (found.st_gid, stat.S_IMODE(found.st_mode))
+    elif found.st_mode & 0o020 and has_access_list(folder):
+        why = "is writable by those whom its access list names"
     if why:
         raise CudaError(
             "Will not work under %r: %r %s, who could plant a link there. Take another folder, or change its owner and mode."
@@ -86,6 +90,10 @@ def _check(folder: str, asked: str) -> None:
             reason="root-not-safe",
             path=folder,
         )
+
+
+def _is_users(gid: int) -> bool:
+    return (gid >= _SYSTEM_GIDS or gid == _USERS_GID) and gid not in (os.getegid(), *os.getgroups())
 
 
 def make_folder(path: str, mode: int = 0o755) -> None:

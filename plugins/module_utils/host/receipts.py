@@ -109,19 +109,29 @@ def load_added(root: str) -> Receipt | None:
 def load_file(path: str) -> Receipt | None:
     """Read a receipt. One that cannot be trusted or read is an error: without it nothing is known to be ours."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        fd = _open(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as exc:
         raise CudaError("Cannot read the receipt %r: %s." % (path, exc.strerror), reason="receipt-unreadable", path=path) from exc
     with os.fdopen(fd, "rb") as handle:
         found = os.fstat(handle.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o002:
+        if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
             raise CudaError(
                 "The receipt %r can be written by others, so it proves nothing." % path, reason="receipt-unreadable", path=path
             )
         text = handle.read(LIMIT)
     return loads(text, path)
+
+
+def _open(path: str) -> int:
+    """A link in place of our folder leads to the receipts of another tree: they are none of this one."""
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        return os.open(os.path.basename(path), flags, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 def loads(text: bytes, path: str) -> Receipt:

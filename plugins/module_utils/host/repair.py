@@ -37,7 +37,7 @@ def repair(
     lines = ["%s: %s" % (path, what) for path, what in sorted(drift.what.items())]
     if not drift:
         # Only times differ: a tree that was copied. The receipt takes them over, so that the cheap check is quiet again.
-        return _take_over_times(root, have, outcome, check=check, own=own)
+        return _take_over_times(root, have, outcome, check=check, own=own, owner=owner)
     _refuse_folders(root, drift)
     if when_in_use == "defer":
         users = users_of(setup.place, only=lambda path: path in drift.what)
@@ -51,13 +51,13 @@ def repair(
         label(tree, root)
         sync_all(tree)
         _put_back(root, tree, drift)
-    restored = _with_times(root, have)
+    restored = _with_times(root, have, owner)
     receipts.save(restored, posixpath.join(root, FOLDER, own))
     return outcome._replace(downloaded_bytes=laid.downloaded, copied_bytes=laid.copied, notes=laid.notes)
 
 
-def _take_over_times(root: str, have: Receipt, outcome: Outcome, *, check: bool, own: str) -> Outcome:
-    fresh = _with_times(root, have)
+def _take_over_times(root: str, have: Receipt, outcome: Outcome, *, check: bool, own: str, owner: str | None) -> Outcome:
+    fresh = _with_times(root, have, owner)
     if fresh.files == have.files:
         return outcome
     if not check:
@@ -65,9 +65,15 @@ def _take_over_times(root: str, have: Receipt, outcome: Outcome, *, check: bool,
     return outcome._replace(changed=True, before=["file times differ"], after=["file times recorded"])
 
 
-def _with_times(root: str, have: Receipt) -> Receipt:
-    rows = [row._replace(mtime_ns=os.lstat(posixpath.join(root, row.path)).st_mtime_ns) for row in have.files]
-    return have._replace(files=rows)
+def _with_times(root: str, have: Receipt, owner: str | None) -> Receipt:
+    """Of those files alone whose content was compared: the time of a changed one is what the cheap check sees."""
+
+    def now(row: FileRow) -> FileRow:
+        if owner not in (None, row.owner):
+            return row
+        return row._replace(mtime_ns=os.lstat(posixpath.join(root, row.path)).st_mtime_ns)
+
+    return have._replace(files=[now(row) for row in have.files])
 
 
 def _refuse_folders(root: str, drift: Drift) -> None:
