@@ -10,21 +10,24 @@ import re
 import typing as t
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, Unreadable
-from ansible_collections.gpufleet.cuda.plugins.module_utils.read.apt_sources import AptSource, parse_deb822, parse_one_line
-from ansible_collections.gpufleet.cuda.plugins.module_utils.read.yum_repo import parse_yum_repo
+
+if t.TYPE_CHECKING:
+    from ansible_collections.gpufleet.cuda.plugins.module_utils.read.apt_sources import AptSource
 
 _YUM_FOLDERS = (("dnf", "/etc/yum.repos.d"), ("zypper", "/etc/zypp/repos.d"))
 #: kind -> what its address looks like, whatever host serves it (mirrors keep the path).
 _KINDS = (
-    ("container-toolkit", re.compile(r"libnvidia-container|nvidia-docker|nvidia-container")),
-    ("nvidia-ml", re.compile(r"/compute/machine-learning/repos")),
-    ("nvidia", re.compile(r"/compute/cuda/repos")),
-    ("nvidia-local", re.compile(r"^file:/*var/(?:cuda|nvidia|cudnn)[^/]*")),
-    ("jetson", re.compile(r"/jetson(?:/|$)")),
-    ("hpc-sdk", re.compile(r"/hpc-sdk(?:/|$)")),
-    ("third-party-driver", re.compile(r"graphics-drivers|negativo17|rpmfusion|nvidia-drivers?(?:/|$)")),
-    ("nvidia", re.compile(r"/compute/(?:cudnn|nvhpc|tensorrt|cuda)")),
+    ("container-toolkit", r"libnvidia-container|nvidia-docker|nvidia-container"),
+    ("nvidia-ml", r"/compute/machine-learning/repos"),
+    ("nvidia", r"/compute/cuda/repos"),
+    ("nvidia-local", r"^file:/*var/(?:cuda|nvidia|cudnn)[^/]*"),
+    ("jetson", r"/jetson(?:/|$)"),
+    ("hpc-sdk", r"/hpc-sdk(?:/|$)"),
+    ("third-party-driver", r"graphics-drivers|negativo17|rpmfusion|nvidia-drivers?(?:/|$)"),
+    ("nvidia", r"/compute/(?:cudnn|nvhpc|tensorrt|cuda)"),
 )
+#: One of these is in every address that has a kind: a file without them is not parsed, and on most hosts that is each file.
+WORDS = ("nvidia", "/compute/", "file:", "/jetson", "/hpc-sdk", "graphics-drivers", "negativo17", "rpmfusion")
 
 
 def observe_repositories(host: Host, notes: list[str]) -> list[dict[str, t.Any]]:
@@ -35,24 +38,28 @@ def observe_repositories(host: Host, notes: list[str]) -> list[dict[str, t.Any]]
 
 def repository_kind(uri: str) -> str | None:
     """Which of NVIDIA's repositories an address is; None for everybody else's."""
-    return next((kind for kind, pattern in _KINDS if pattern.search(uri)), None)
+    return next((kind for kind, pattern in _KINDS if re.search(pattern, uri)), None)
 
 
 def _apt(host: Host, notes: list[str]) -> t.Iterator[dict[str, t.Any]]:
     folder = "/etc/apt/sources.list.d"
     files = ["/etc/apt/sources.list"] + [posixpath.join(folder, name) for name in _names(host, folder, notes)]
     for path in files:
-        if path.endswith(".sources"):
-            parse: t.Callable[[str], list[AptSource]] = parse_deb822
-        elif path.endswith(".list"):
-            parse = parse_one_line
-        else:
+        if not path.endswith((".list", ".sources")):
             continue
-        for source in parse(_text(host, path, notes)):
+        for source in _sources(path, _text(host, path, notes)):
             for uri in source.uris if "deb" in source.types else ():
                 kind = repository_kind(uri)
                 if kind is not None:
                     yield _row("apt", path, kind, uri, source.signed_by, source.suites, enabled=source.enabled)
+
+
+def _sources(path: str, text: str) -> list[AptSource]:
+    if not any(word in text for word in WORDS):
+        return []
+    from ansible_collections.gpufleet.cuda.plugins.module_utils.read.apt_sources import parse_deb822, parse_one_line
+
+    return parse_deb822(text) if path.endswith(".sources") else parse_one_line(text)
 
 
 def _yum(host: Host, notes: list[str]) -> t.Iterator[dict[str, t.Any]]:
@@ -61,6 +68,9 @@ def _yum(host: Host, notes: list[str]) -> t.Iterator[dict[str, t.Any]]:
             if not name.endswith(".repo"):
                 continue
             path = posixpath.join(folder, name)
+            # Loaded where there are such files
+            from ansible_collections.gpufleet.cuda.plugins.module_utils.read.yum_repo import parse_yum_repo
+
             for repo in parse_yum_repo(_text(host, path, notes)):
                 for uri in repo.baseurls or [repo.mirrorlist or ""]:
                     kind = repository_kind(uri) or repository_kind("/" + repo.id)

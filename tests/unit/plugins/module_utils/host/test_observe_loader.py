@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe_repositories import repository_kind
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe_repositories import WORDS, repository_kind
 from ansible_collections.gpufleet.cuda.tests.support.image import Link, observe_image
 
 LIB = "/usr/lib/x86_64-linux-gnu"
@@ -86,11 +86,16 @@ def test_a_configuration_that_includes_itself_ends(tmp_path: Path) -> None:
         ("https://repo.example/libnvidia-container/stable/deb/amd64", "container-toolkit"),
         ("https://ppa.example/graphics-drivers/ppa/ubuntu", "third-party-driver"),
         ("https://repo.example/jetson/common", "jetson"),
+        ("https://repo.example/hpc-sdk/ubuntu/amd64", "hpc-sdk"),
+        ("https://negativo17.example/repos/x", "third-party-driver"),
+        ("https://mirror.example/rpmfusion/nonfree", "third-party-driver"),
+        ("https://repo.example/compute/tensorrt/x", "nvidia"),
         ("https://mirror.example/debian", None),
     ],
 )
 def test_repository_kinds(uri: str, kind: str | None) -> None:
     assert repository_kind(uri) == kind
+    assert (kind is not None) == any(word in uri for word in WORDS)  # else its file would not even be parsed
 
 
 def test_repositories(tmp_path: Path) -> None:
