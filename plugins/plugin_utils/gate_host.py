@@ -109,9 +109,9 @@ def jetson_needs_compat_package(case: ToolkitCase) -> Iterator[Finding]:
 
 
 def glibc_too_old(case: ToolkitCase) -> Iterator[Finding]:
-    """The wheels want a newer C library."""
+    """The libraries want a newer C library; wheels tell which, and what other methods lay are the same files."""
     glibc, wheel = case.host.glibc, case.choice.wheel
-    if not glibc or case.method != "wheel" or (case.choice.is_satisfied and case.request.cudnn in (None, "none")):
+    if not glibc or case.method not in ("wheel", "auto") or (case.choice.is_satisfied and case.request.cudnn in (None, "none")):
         return
     if wheel and not case.choice.is_satisfied and key(glibc) < key(wheel.glibc):
         older = [row.minor for row in case.tables.wheel_toolkits if key(row.glibc) <= key(glibc)]

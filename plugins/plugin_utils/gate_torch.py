@@ -143,12 +143,13 @@ def _per_gpu(case: ProjectCase, build: TorchBuild) -> dict[str, str]:
 
 
 def _is_proven(build: TorchBuild, arch: Architecture) -> bool:
-    """Read from a list, or impossible: the CUDA of the build is older than the GPU's first, and there is no PTX to compile."""
+    """Read from a list, or impossible: its CUDA came before the GPU and there is no PTX, or has dropped the GPU."""
     if build.sm_confidence != "derived":
         return True
     has_ptx = any(entry.endswith(_PTX) for entry in build.sm_list)
     is_older = arch.first_cuda is not None and key(build.cuda) < key(arch.first_cuda)
-    return is_older and not has_ptx and arch.confidence != "derived"
+    is_newer = arch.last_cuda is not None and key(build.cuda) > key(arch.last_cuda)
+    return (is_newer or (is_older and not has_ptx)) and arch.confidence != "derived"
 
 
 def _serving(row: TorchRelease, caps: list[str]) -> TorchBuild | None:
