@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import has_prefix, key, major
@@ -132,8 +133,8 @@ _LINKS = {
     ),
     "not-a-link": (
         "soname-not-symlink",
-        "{name} is a file where a link to the versioned library belongs",
-        "Replace it by a link",
+        "{name}: files where links to the versioned libraries belong",
+        "Replace them by links",
     ),
     "dangling": (
         "cudnn-link-wrong-target",
@@ -150,33 +151,43 @@ _LINKS = {
 
 def _links(facts: Facts) -> Iterator[Finding]:
     for copy in facts["cudnn"]:
-        for row in copy["links"]:
-            finding, cause, remedy = _LINKS[row["what"]]
-            folder, name = posixpath.split(row["path"])
-            words = {"name": name, "folder": folder, "target": row["target"]}
+        for what, rows in groupby(copy["links"], key=lambda row: str(row["what"])):
+            paths = [(row["path"], row["target"]) for row in rows]
+            finding, cause, remedy = _LINKS[what]
+            folder = posixpath.dirname(paths[0][0])
+            name = ", ".join(posixpath.basename(path) for path, _target in paths)
+            words = {"name": name, "folder": folder, "target": paths[0][1]}
             owned = "Update the package that owns it" if copy["origin"] == "package" else remedy.format(**words)
             yield Finding(
                 finding,
                 "warn",
-                row["path"],
+                paths[0][0],
                 f"In {folder} {cause.format(**words)}.",
                 evidence=f"cuDNN {_text(copy)}",
                 remedy=owned + ".",
-                details={"affected": [row["path"]], "owner_package": copy["package"]},
+                details={"affected": [path for path, _target in paths], "owner_package": copy["package"]},
             )
 
 
 def _cuda_major(facts: Facts) -> Iterator[Finding]:
+    """A cuDNN of another CUDA major than the tree that it lies in, or than every toolkit of the host where it is a package."""
     versions = {tree["root"]: tree["version"] for tree in facts["toolkits"]}
+    system = {
+        major(tree["version"]): tree["version"] for tree in facts["toolkits"] if tree["version"] and tree["origin"] not in _PYTHON
+    }
     for copy in facts["cudnn"]:
-        release = versions.get(copy["toolkit_root"])
+        release, where = versions.get(copy["toolkit_root"]), copy["toolkit_root"]
+        if copy["origin"] == "package" and where is None and system:
+            release, where = max(system.values(), key=key), copy["path"]
+            if copy["cuda_major"] in system:
+                continue
         if release and copy["cuda_major"] and copy["cuda_major"] != major(release):
             yield Finding(
                 "cudnn-build-for-other-cuda-major",
                 "warn",
-                copy["toolkit_root"],
-                f"cuDNN {_text(copy)} in {copy['toolkit_root']} is built for CUDA {copy['cuda_major']}, not for {release}.",
-                evidence=copy["path"],
+                where,
+                f"cuDNN {_text(copy)} in {where} is built for CUDA {copy['cuda_major']}, not for {release}.",
+                evidence=copy["package"] or copy["path"],
                 remedy=f"Lay the build of cuDNN for CUDA {major(release)}.",
             )
 

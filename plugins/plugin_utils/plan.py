@@ -40,7 +40,7 @@ def make_plan(
     judged = judge(declaration, facts, tables, today)
     without = skipped(judged)
     outcomes: dict[str, Outcome] = {}
-    findings = [*mistakes, *judged, *driver_findings(facts), *tree_findings(facts)]
+    findings = [*mistakes, *judged, *driver_findings(facts, tables), *tree_findings(facts, tables)]
     # Ranges come last, so that one which meets an exact request in the same tree takes what that one chose.
     for request in sorted(declaration.toolkits, key=lambda request: request.is_specifier):
         choice = choose_toolkit(request, scene.host, tables, upgrade=declaration.upgrade)

@@ -12,15 +12,19 @@ from typing import Any
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import has_prefix, key
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.cudnn_findings import cudnn_findings
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.cudnn_gpus import cudnn_without_code
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Finding, ordered
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import Tables
 
+_DISTRIBUTION = {"/opt/cuda", "/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit"}  # Arch, Debian
 _NAMED = re.compile(r"^cuda-(\d+(?:\.\d+)*)$")
 Facts = Mapping[str, Any]
 
 
-def tree_findings(facts: Facts) -> list[Finding]:
-    """Every finding that the facts alone decide, refusals first (there are none here), then warnings, then notes."""
-    return ordered([finding for rule in RULES for finding in rule(facts)])
+def tree_findings(facts: Facts, tables: Tables | None = None) -> list[Finding]:
+    """Every finding that the facts decide, warnings first; with ``tables`` also those that compare with what releases serve."""
+    found = [finding for rule in RULES for finding in rule(facts)]
+    return ordered([*found, *cudnn_without_code(facts, tables)] if tables is not None else found)
 
 
 def _default_link(facts: Facts) -> Iterator[Finding]:
@@ -33,13 +37,14 @@ def _default_link(facts: Facts) -> Iterator[Finding]:
         chain = " -> ".join(row["chain"])
         best = _newest(facts)
         if row["state"] == "loop":
+            link_is_dead = not path.startswith(row["chain"][-1].rstrip("/") + "/")
             yield Finding(
                 "symlink-loop",
                 "warn",
                 path,
-                f"{path} is a link that leads back to itself.",
+                f"{path} is a link that leads back to {'itself' if link_is_dead else row['chain'][-1] + ', which it lies in'}.",
                 evidence=chain,
-                remedy=f"Remove {path}" + (f", or point it to {best['root']}." if best else "."),
+                remedy=f"Remove {path}" + (f", or point it to {best['root']}." if best and link_is_dead else "."),
             )
         else:
             owner = "update-alternatives --auto cuda" if link["manager"] and path == link["path"] else None
@@ -195,7 +200,7 @@ def _origins(facts: Facts) -> Iterator[Finding]:
                 evidence=tree["root"],
                 remedy="For projects that expect one tree, declare the release.",
             )
-        if tree["origin"] == "distro-package" and tree["owner"] != "foreign":
+        if tree["origin"] == "distro-package" and _is_known_as_packaged(tree):
             yield Finding(
                 "distro-cuda-toolkit",
                 "info",
@@ -213,6 +218,11 @@ def _origins(facts: Facts) -> Iterator[Finding]:
                 evidence=", ".join(tree["extra_library_dirs"]),
                 remedy="Link with " + " ".join(f"-L{folder}" for folder in tree["extra_library_dirs"]) + ".",
             )
+
+
+def _is_known_as_packaged(tree: Facts) -> bool:
+    """By a package, or by a folder that only distributions make: a lone /usr/bin/nvcc can be anybody's."""
+    return tree["owner"] != "foreign" or bool(_DISTRIBUTION & {tree["root"], *tree["aliases"]})
 
 
 def _loader(facts: Facts) -> Iterator[Finding]:

@@ -16,6 +16,8 @@ _FILE_NAME = re.compile(
     r"\.(so(\.[\d.]+)?|a|h|hpp|json|txt|conf|list|sources|sh|fish|csh|py|pc|bc|la|gpg|asc|repo|run|deb|rpm|tar|xz|gz|zst|ko|whl|md)$"
 )
 _SONAME = re.compile(r"^(?P<stem>.+\.so)(?:\.(?P<version>[\d.]+))?$")
+# Packages make cuda-12 as a link to the newest cuda-12.x
+_RELEASES = re.compile(r"^/usr/local/cuda-\d+$")
 _PLACEHOLDER = re.compile(r"^\([^()\n]*\)$")
 _FOLDER = re.compile(r"^\((empty )?(directory|folder|dir)\)$")
 _LINK_TO = re.compile(r"^\((?:sym)?link (?:to |-> )(\S+)\)$")
@@ -32,6 +34,7 @@ class Evidence:
     texts: dict[str, str] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     path: list[str] = field(default_factory=list)
+    claimed: set[str] = field(default_factory=set)  # what the loader's cache names
     copies: set[str] = field(default_factory=set)  # files where ldconfig wants a link
     owners: dict[str, str] = field(default_factory=dict)  # path -> the packages of which one has it
 
@@ -55,9 +58,22 @@ def lay(evidence: Evidence, files: dict[str, str | None]) -> Tree:
         tree.put(path, file_node(path, text))
     _lay_bare(tree, evidence, absent)
     _lay_link_targets(tree, evidence, absent)
-    for path in absent:
+    for path in absent | _outdated(evidence):
         tree.drop(path)
     return tree
+
+
+def _outdated(evidence: Evidence) -> set[str]:
+    """What the loader's cache names and a listing of its folder, or of one above, does not show."""
+    shown = {*evidence.nodes, *evidence.links, *evidence.texts, *(evidence.bare - evidence.claimed)}
+    gone = set()
+    for path in evidence.claimed:
+        here = path
+        while here != "/" and posixpath.dirname(here) not in evidence.listed:
+            here = posixpath.dirname(here)
+        if here != "/" and not any(other == here or other.startswith(here + "/") for other in shown):
+            gone.add(here)
+    return gone
 
 
 def told_absent(evidence: Evidence, files: dict[str, str | None]) -> set[str]:
@@ -108,6 +124,11 @@ def _lay_bare(tree: Tree, evidence: Evidence, absent: set[str]) -> None:
     parents = {posixpath.dirname(path) for path in known}
     for path in sorted(known, key=lambda one: one.count("/")):
         if tree.node(path) is not None:
+            continue
+        release = _RELEASES.match(path)
+        minors = [other for other in known if release is not None and other.startswith(path + ".")]
+        if minors:
+            tree.put(path, Node("link", target=max(minors, key=lambda one: int(one.rpartition(".")[2]))))
             continue
         if path in parents:
             tree.put(path, Node("dir", mode=0o755))

@@ -31,8 +31,8 @@ class CaseHost(Host):
         self._environ = _environ(case.commands)
         self._absent = told_absent(evidence, case.files)
         self._listed = evidence.listed
-        evidence.bare |= untold.linked_libraries(evidence)
         evidence.bare |= packages.libraries(case.commands, evidence)
+        evidence.bare |= untold.linked_libraries(evidence)
         evidence.bare |= untold.cudnn_libraries(case.files, evidence)
         self._tree = lay(evidence, case.files)
         kernel.lay(self._tree, case)

@@ -133,6 +133,8 @@ def _read_arrows(command: Command, found: Evidence) -> None:
         path = re.search(r"=>\s+(/\S+)", line)
         link = re.match(r"^\s+(\S+\.so\S*) -> (\S+)", line)
         if path is not None:
+            if command.argv[0].endswith("ldconfig") and path[1] not in found.bare:
+                found.claimed.add(path[1])
             found.bare.add(path[1])
         elif link is not None and here is not None:
             found.bare.update({posixpath.join(here, link[1]), posixpath.join(here, link[2])})

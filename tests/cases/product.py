@@ -17,6 +17,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe import observe as observe_host
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.cudnn_header import decode_version
+from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import key
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.declaration import read_declaration
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.driver_findings import driver_findings
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Finding, ordered
@@ -33,6 +34,7 @@ from ansible_collections.gpufleet.cuda.tests.cases.host import CaseHost
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 _METHODS = {"deb": "package", "rpm": "package", "package": "package", "tar": "archive", "archive": "archive"}
 _METHODS.update({"wheel": "wheel", "pip": "wheel", "auto": "auto"})
+_MANAGERS = {"deb": "apt", "rpm": "dnf"}
 _ASKED = {
     "arch",
     "architecture",
@@ -119,7 +121,7 @@ def observe(case: Case) -> Seen:
     raw = declaration(request)
     declared, mistakes = read_declaration(raw, tables=tables)
     facts = tuple(observe_host(host, roots=declared.roots(), interpreters=host.interpreters()) for host in hosts)
-    observed = [finding for one in facts for finding in (*driver_findings(one, tables), *tree_findings(one))]
+    observed = [finding for one in facts for finding in (*driver_findings(one, tables), *tree_findings(one, tables))]
     if case.request is not None:
         facts = (_as_requested(facts[0], request), *facts[1:])
     # Cases have no date, so nothing in them is past its end of life. They ask for the gate's answer: a method that this version
@@ -145,7 +147,8 @@ def declaration(request: Mapping[str, Any]) -> dict[str, Any]:
         if request["method"] not in _METHODS:
             raise NoNotion(f"method {request['method']}")
         raw["method"] = _METHODS[request["method"]]
-    wanted = request.get("cuda", request.get("torch_cuda"))
+    torch = _torch_of(request)
+    wanted = request.get("cuda") if torch else request.get("cuda", request.get("torch_cuda"))
     if wanted is not None:
         entry = {"version": wanted}
         if "cudnn" in request:
@@ -155,12 +158,21 @@ def declaration(request: Mapping[str, Any]) -> dict[str, Any]:
         raw["toolkits"].append(entry)
     elif "cudnn" in request:
         raise NoNotion("request cudnn without cuda")
+    if torch:
+        project = {"path": "/srv/project", "torch": torch}
+        is_exact = re.match(r"^\d+(\.\d+)+$", str(request.get("cuda", "")))
+        raw["projects"].append({**project, "toolkit": request["cuda"]} if is_exact else project)
+    return raw
+
+
+def _torch_of(request: Mapping[str, Any]) -> str | None:
+    """The torch build of a request; where it names the CUDA of its torch only, the newest build for that CUDA."""
     if "torch" in request:
         variant = request.get("torch_variant")
-        raw["projects"].append(
-            {"path": "/srv/project", "torch": f"{request['torch']}+{variant}" if variant else request["torch"]}
-        )
-    return raw
+        return f"{request['torch']}+{variant}" if variant else str(request["torch"])
+    tag = "cu" + str(request.get("torch_cuda", "")).replace(".", "")
+    releases = sorted(load_tables().torch_releases, key=lambda row: key(row.version))
+    return next((f"{row.version}+{tag}" for row in reversed(releases) if row.build(tag) is not None), None)
 
 
 def _as_requested(facts: dict[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,6 +192,9 @@ def _as_requested(facts: dict[str, Any], request: Mapping[str, Any]) -> dict[str
     changed.update(driver=driver, gpus=gpus)
     system = {"platform": "platform", "glibc": "glibc", "arch": "architecture", "architecture": "architecture"}
     changed["os"] = {**changed["os"], **{name: request[key] for key, name in system.items() if key in request}}
+    manager = _MANAGERS.get(request.get("method"))
+    if manager and changed["os"]["package_manager"] is None:
+        changed["os"] = {**changed["os"], "package_manager": manager}
     if "gcc" in request:
         row = {"name": "gcc", "path": "/usr/bin/gcc", "version": str(request["gcc"]), "default": True}
         changed["os"] = {**changed["os"], "compilers": [row]}

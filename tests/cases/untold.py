@@ -27,15 +27,20 @@ def cudnn_libraries(files: dict[str, str | None], evidence: Evidence) -> set[str
         home, _include, triple = folder.rpartition("/include")
         libraries = f"{home}/lib{triple}" if triple else f"{home}/lib64"
         known = {*evidence.bare, *evidence.links, *evidence.nodes, *files}
-        if not any(re.match(re.escape(libraries) + r"/libcudnn\.so\.\d", other) for other in known):
+        beside = r"(/usr)?/lib(64|/[^/]+)?" if home == "/usr" else re.escape(libraries)
+        if not any(re.match(beside + r"/libcudnn\.so\.\d", other) for other in known):
             found.add(f"{libraries}/libcudnn.so.{major[1]}")
     return found
 
 
 def linked_libraries(evidence: Evidence) -> set[str]:
     """ldconfig complains of a file only when a library beside it has that SONAME."""
-    known = evidence.paths()
-    return {path + ".1" for path in evidence.copies if not any(other.startswith(path + ".") for other in known)}
+    known = {path.replace("/usr/lib", "/lib", 1) for path in evidence.paths()}
+    return {
+        path + (".0.0" if posixpath.basename(path).startswith("libcudnn") else ".1")
+        for path in evidence.copies
+        if not any(other.startswith(path.replace("/usr/lib", "/lib", 1) + ".") for other in known)
+    }
 
 
 def compiler_folder(tree: Tree, asked: set[str]) -> str:

@@ -196,8 +196,9 @@ class _Observer:
         if soname not in names:
             return [{"path": whole, "what": "missing", "target": None}] if real in names else []
         target = self._host.readlink(whole)
-        if target is None:
-            return [{"path": whole, "what": "not-a-link", "target": None}] if real in names else []
+        files = self._files_for_links(path, copy, names) if real in names or target is not None else []
+        if target is None or files:
+            return [{"path": name, "what": "not-a-link", "target": None} for name in files]
         goal = self._host.resolve(whole).path
         if goal is None:
             return [{"path": whole, "what": "dangling", "target": target}]
@@ -205,6 +206,16 @@ class _Observer:
         if library is not None and library.version and int(library.version.split(".")[0]) != copy.major:
             return [{"path": whole, "what": "wrong-target", "target": target}]
         return []
+
+    def _files_for_links(self, path: str, copy: _Copy, names: list[str]) -> list[str]:
+        """SONAMEs of the copy's libraries that are files beside the versioned library: whoever copied followed the links."""
+        found = []
+        for name in names:
+            stem, _so, number = name.partition(".so.")
+            if number == str(copy.major) and "%s.so.%s" % (stem, copy.version) in names:
+                whole = posixpath.join(path, name)
+                found += [whole] if self._host.readlink(whole) is None else []
+        return found
 
     # -- headers ------------------------------------------------------------------------------------------------------
 
@@ -238,7 +249,8 @@ class _Observer:
         headers = self._read_headers(place.includes)
         for version in sorted(set(headers.versions.values()), key=key):
             copy = _Copy(int(version.split(".")[0]), version, [])
-            if any(row["version"] == version and row["include"] in headers.folders.values() for row in self.found):
+            known = [row for row in self.found if row["include"] in headers.folders.values()]
+            if any(version in (row["version"], *row["headers"].values()) for row in known):
                 continue
             facts = self._facts(place, place.path, copy, [], headers, None)
             self.found.append(dict(facts, version_source="header"))

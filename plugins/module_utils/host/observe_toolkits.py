@@ -35,7 +35,8 @@ _HEADER_LIMIT = 64 << 10
 _PARTS = ("headers", "libcublas", "libcudart", "nvcc")
 _CONDA = re.compile(r"/(?:mini|ana)conda\d?/|/(?:mini|mamba)forge\d?/|/(?:micro)?mamba/|/conda/|/envs/")
 _HPC_NAME = re.compile(r"/hpc_sdk/Linux_[^/]+/([^/]+)/cuda/(\d+\.\d+)$")
-_PACKAGE_RELEASE = re.compile(r"^(?:\d+:)?(\d+\.\d+(?:\.\d+)?)")
+# Debian puts the compiler's build in front of the release: 12.0.140~12.0.1-4, 11.5.119~11.5.1-1ubuntu1
+_PACKAGE_RELEASE = re.compile(r"^(?:\d+:)?(?:\d+\.\d+\.\d+~(?=\d+\.\d+))?(\d+\.\d+(?:\.\d+)?)")
 _NVCC_TIMEOUT = 20.0
 _INSTALLED = ("installed", "half-configured", "unpacked", "triggers-awaited", "triggers-pending")
 

@@ -156,8 +156,21 @@ class _Finder:
                 self._roots["/usr"] |= {home, *self._roots.pop(home)}
             self._compilers = {path: "/usr" if root in homes else root for path, root in self._compilers.items()}
 
+    def _look_for_circles(self, root: str) -> None:
+        """``ln -s cuda-11.2 cuda`` lies inside the folder when cuda is one already, and leads those in circles who follow it."""
+        for name in self.names(root) if root != "/usr" else []:
+            path = posixpath.join(root, name)
+            target = self._host.readlink(path) if name.startswith("cuda") else None
+            if target is None:
+                continue
+            goal = self._host.resolve(path).path
+            if goal is not None and (root + "/").startswith(goal.rstrip("/") + "/"):
+                self._broken[path] = {"path": path, "state": "loop", "chain": [path, goal]}
+
     def places(self) -> Places:
         """What was found, in order."""
+        for root in self._roots:
+            self._look_for_circles(root)
         roots = {root: sorted(names - {root}) for root, names in sorted(self._roots.items())}
         return Places(roots, self._compilers, [self._broken[path] for path in sorted(self._broken)], self._notes)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.cudnn_findings import effective_cudnn
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import load_tables
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tree_findings import tree_findings
 
 
@@ -105,6 +106,11 @@ CACHED = [{"soname": "libcudnn.so.9", "path": LIB + "/libcudnn.so.9"}]
             [("cuda-link-dangling", "warn", "/usr/local/cuda-11")],
             id="another-link-dangles",
         ),
+        pytest.param(
+            facts(broken_links=[{"path": A + "/cuda-11.8", "state": "loop", "chain": [A + "/cuda-11.8", A]}]),
+            [("symlink-loop", "warn", A + "/cuda-11.8")],
+            id="circle",
+        ),
         pytest.param(facts(default_link=to(None, "loop")), [("symlink-loop", "warn", "/usr/local/cuda")], id="loop"),
         pytest.param(
             facts(toolkits=OURS, default_link=to(A)), [("default-link-not-newest", "info", "/usr/local/cuda")], id="older-default"
@@ -184,6 +190,17 @@ CACHED = [{"soname": "libcudnn.so.9", "path": LIB + "/libcudnn.so.9"}]
             id="distribution",
         ),
         pytest.param(
+            facts(toolkits=[tree("/usr", "11.5.119", origin="distro-package", aliases=["/usr/lib/cuda"])]),
+            [("distro-cuda-toolkit", "info", "/usr")],
+            id="distribution-by-its-folder",
+        ),
+        pytest.param(
+            facts(toolkits=[tree("/opt/cuda", "12.6.2", origin="distro-package")]),
+            [("distro-cuda-toolkit", "info", "/opt/cuda")],
+            id="distribution-in-opt",
+        ),
+        pytest.param(facts(toolkits=[tree("/usr", "7.5", origin="distro-package")]), [], id="anybodys-nvcc"),
+        pytest.param(
             facts(loader={"stubs": [B + "/lib64/stubs"]}), [("stub-on-loader-path", "warn", B + "/lib64/stubs")], id="stubs"
         ),
         pytest.param(
@@ -241,6 +258,26 @@ CACHED = [{"soname": "libcudnn.so.9", "path": LIB + "/libcudnn.so.9"}]
             [("cudnn-build-for-other-cuda-major", "warn", B)],
             id="build-for-another-major",
         ),
+        pytest.param(
+            facts(toolkits=[tree(A, "11.8")], cudnn=[copy(LIB, "8.9.7", origin="package", package="libcudnn8", cuda_major=12)]),
+            [("cudnn-build-for-other-cuda-major", "warn", LIB)],
+            id="package-for-another-major",
+        ),
+        pytest.param(
+            facts(
+                toolkits=[tree(A, "11.8"), tree(B, "12.4")],
+                cudnn=[copy(LIB, "8.9.7", origin="package", package="libcudnn8", cuda_major=11)],
+            ),
+            [],
+            id="package-for-one-of-two-majors",
+        ),
+        pytest.param(
+            facts(
+                toolkits=[tree("/v", "11.8", origin="python-wheel")], cudnn=[copy(LIB, "9.1.0", origin="package", cuda_major=12)]
+            ),
+            [],
+            id="package-beside-a-wheel",
+        ),
         *(
             pytest.param(
                 facts(cudnn=[copy(LIB, "9.1.0", links=[{"path": LIB + "/libcudnn.so.9", "what": what, "target": "t"}])]),
@@ -263,6 +300,32 @@ def test_findings(given: dict[str, Any], expected: list[tuple[str, str, str]]) -
         assert finding.cause.endswith(".")
         assert finding.evidence
         assert finding.remedy.endswith((".", "cuda_default."))
+
+
+def test_files_for_links_are_one_finding_for_a_copy() -> None:
+    rows = [{"path": f"{LIB}/{name}.so.8", "what": "not-a-link", "target": None} for name in ("libcudnn", "libcudnn_ops_infer")]
+    [finding] = tree_findings(facts(cudnn=[copy(LIB, "8.9.7", links=rows)]))
+    assert finding.details["affected"] == [f"{LIB}/libcudnn.so.8", f"{LIB}/libcudnn_ops_infer.so.8"]
+
+
+@pytest.mark.parametrize(
+    ("caps", "version", "more", "expected"),
+    [
+        (["6.1"], "9.14.0", {}, "9.10"),
+        (["6.1", "8.6"], "9.14.0", {"cuda_major": 12}, "9.10"),
+        (["7.0"], "9.7.1", {}, None),
+        (["8.6"], "9.14.0", {}, None),
+        ([], "9.14.0", {}, None),
+        (["6.1"], "9.14.0", {"owner": "gpufleet"}, None),
+        (["6.1"], None, {}, None),
+    ],
+)
+def test_installed_cudnn_and_gpus(caps: list[str], version: str | None, more: dict[str, Any], expected: str | None) -> None:
+    gpus = {"items": [{"name": "GPU", "compute_cap": cap, "cap_source": "driver"} for cap in caps]}
+    given = {**facts(cudnn=[copy(LIB, version, **more)]), "gpus": gpus}
+    assert [(f.id, f.details["max_cudnn"]) for f in tree_findings(given, load_tables())] == (
+        [("cudnn-dropped-gpu", expected)] if expected else []
+    )
 
 
 def test_a_foreign_link_is_only_changed_by_its_manager() -> None:

@@ -147,6 +147,11 @@ def test_headers_through_alternatives(tmp_path: Path) -> None:
             {"libcudnn.so.9": "libcudnn.so.8.9.7", "libcudnn.so.8.9.7": b"x"}, [("libcudnn.so.9", "wrong-target")], id="major"
         ),
         pytest.param({"libcudnn.so.9": b"a copy"}, [("libcudnn.so.9", "not-a-link")], id="file"),
+        pytest.param(
+            {"libcudnn_ops.so.9": b"a copy", "libcudnn_ops.so.9.1.0": b"x", "libcudnn_old.so.9": b"alone"},
+            [("libcudnn_ops.so.9", "not-a-link")],
+            id="file of a part",
+        ),
     ],
 )
 def test_links(tmp_path: Path, change: dict[str, str | bytes | None], links: list[tuple[str, str]]) -> None:

@@ -175,6 +175,12 @@ def test_one_toolkit_under_many_names(tmp_path: Path) -> None:
             ["/usr/local/cuda", "/usr/local/cuda-9"],
             id="loop",
         ),
+        pytest.param(
+            {"/usr/local/cuda-11.2/bin/nvcc": "x", "/usr/local/cuda-11.2/cuda-11.2": Link("/usr/local/cuda-11.2")},
+            ("absent", None),
+            ["/usr/local/cuda-11.2/cuda-11.2"],
+            id="made inside the tree that it leads to",
+        ),
         pytest.param({"/usr/local/cuda": "a file"}, ("file", None), [], id="file"),
         pytest.param({"/usr/local/cuda/bin/nvcc": "x"}, ("directory", "/usr/local/cuda"), [], id="folder"),
     ],
@@ -199,6 +205,13 @@ def test_absolute_links_of_an_image_never_lead_out_of_it(tmp_path: Path) -> None
     facts = observe_image(tmp_path / "image", {"/usr/local/cuda-12.4": Link(str(outside / "cuda-12.4"))})
     assert facts["toolkits"] == []
     assert [row["path"] for row in facts["broken_links"]] == ["/usr/local/cuda-12.4"]
+
+
+@pytest.mark.parametrize(("version", "release"), [("12.0.140~12.0.1-4build4", "12.0.1"), ("11.5.1-1ubuntu1", "11.5.1")])
+def test_debians_version_names_the_build_first(tmp_path: Path, version: str, release: str) -> None:
+    files, packages = {"/usr/bin/nvcc": "x"}, [package("nvidia-cuda-toolkit", version)]
+    [found] = observe_image(tmp_path, files, packages=packages)["toolkits"]
+    assert (found["version"], found["origin"], found["owner"]) == (release, "distro-package", "dpkg")
 
 
 def test_places(tmp_path: Path) -> None:
