@@ -16,6 +16,7 @@ import typing as t
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host import receipts
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.download import CHUNK, write_all
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import Place
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.staging import WRITE_AHEAD, start_writing
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
 _FICLONE = 0x40049409
@@ -124,7 +125,7 @@ def _clone(target: int, source: int) -> bool:
 def _copy(handle: t.Any, target: int) -> str:
     sha = hashlib.sha256()
     buffer = memoryview(bytearray(CHUNK))
-    at = 0
+    at = begun = 0
     while True:
         count = handle.readinto(buffer)
         if not count:
@@ -132,6 +133,9 @@ def _copy(handle: t.Any, target: int) -> str:
         sha.update(buffer[:count])
         write_all(target, buffer[:count], at)
         at += count
+        if at - begun >= WRITE_AHEAD:
+            start_writing(target, begun, at - begun)
+            begun = at
 
 
 def _sha256(fd: int) -> str:

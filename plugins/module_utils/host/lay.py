@@ -17,13 +17,12 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.fetch_share imp
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import Place
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.pool import Countdown, Pool, cores
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import FileRow, LinkRow
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.staging import need_space, start_writing
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.staging import WRITE_AHEAD, need_space, start_writing
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.wheel import Member, members_of, unpack
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.elf import ElfError, read_elf
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
 _DOWNLOADS = 2  # at once: one connection seldom fills the line, many annoy the source
-_WRITE_AHEAD = 16 << 20
 _UNPACKED = 2.2  # what a wheel of this kind grows to, before its directory has been read
 
 
@@ -232,7 +231,7 @@ class _Layer:
 
         def wrote(at: int) -> None:
             nonlocal begun
-            if at - begun >= _WRITE_AHEAD:
+            if at - begun >= WRITE_AHEAD:
                 start_writing(fd, begun, at - begun)
                 begun = at
 

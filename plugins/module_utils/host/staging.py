@@ -19,6 +19,8 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import m
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
 MARGIN = 64 << 20  # what is left free for everybody else
+#: After how many bytes of a file the kernel is told to begin writing.
+WRITE_AHEAD = 16 << 20
 _SYNC_FILE_RANGE_WRITE = 2
 
 
