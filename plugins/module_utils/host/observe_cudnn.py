@@ -19,8 +19,8 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import
 
 _HEADER = re.compile(r"^cudnn(?:_version)?(?:_v\d+)?\.h$")
 _PACKAGE = re.compile(r"^(?:lib|cuda-)?cudnn(\d*)(?:-cuda-(\d+))?$")
-_PACKAGE_VERSION = re.compile(r"^(?:\d+:)?(\d+(?:\.\d+)+)")
-_BUILT_FOR = re.compile(r"[+.]cuda(\d+)")
+_PACKAGE_VERSION = r"^(?:\d+:)?(\d+(?:\.\d+)+)"
+_BUILT_FOR = r"[+.]cuda(\d+)"
 _INSTALLED = ("installed", "half-configured", "unpacked", "triggers-awaited", "triggers-pending")
 _HEADER_LIMIT = 256 << 10
 
@@ -305,10 +305,10 @@ def _package_major(package: dict[str, t.Any] | None, named: re.Match[str] | None
         return None
     if named is not None and named.group(2):
         return int(named.group(2))
-    built = _BUILT_FOR.search(package["version"])
+    built = re.search(_BUILT_FOR, package["version"])
     return int(built.group(1)) if built else None
 
 
 def _upstream(version: str, parts: int) -> str | None:
-    found = _PACKAGE_VERSION.match(version)
+    found = re.match(_PACKAGE_VERSION, version)
     return ".".join(found.group(1).split(".")[:parts]) if found else None

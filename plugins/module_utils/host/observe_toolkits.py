@@ -19,24 +19,20 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.ownership impor
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.toolkit_places import DISTRIBUTION_HOMES, TREE_NAME
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.library_names import cudart_release
-from ansible_collections.gpufleet.cuda.plugins.module_utils.read.nvcc import parse_nvcc_version
-from ansible_collections.gpufleet.cuda.plugins.module_utils.read.version_files import (
-    VersionJson,
-    parse_cuda_header,
-    parse_version_json,
-    parse_version_txt,
-)
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import has_prefix
+
+if t.TYPE_CHECKING:
+    from ansible_collections.gpufleet.cuda.plugins.module_utils.read.version_files import VersionJson
 
 #: target folder of a machine, its own first; sbsa is the server form of 64-bit ARM, the other one is Jetson's.
 TARGETS = {"x86_64": ("x86_64-linux",), "aarch64": ("sbsa-linux", "aarch64-linux")}
 TRIPLES = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
 _HEADER_LIMIT = 64 << 10
 _PARTS = ("headers", "libcublas", "libcudart", "nvcc")
-_CONDA = re.compile(r"/(?:mini|ana)conda\d?/|/(?:mini|mamba)forge\d?/|/(?:micro)?mamba/|/conda/|/envs/")
+_CONDA = r"/(?:mini|ana)conda\d?/|/(?:mini|mamba)forge\d?/|/(?:micro)?mamba/|/conda/|/envs/"
 _HPC_NAME = re.compile(r"/hpc_sdk/Linux_[^/]+/([^/]+)/cuda/(\d+\.\d+)$")
 # Debian puts the compiler's build in front of the release: 12.0.140~12.0.1-4, 11.5.119~11.5.1-1ubuntu1
-_PACKAGE_RELEASE = re.compile(r"^(?:\d+:)?(?:\d+\.\d+\.\d+~(?=\d+\.\d+))?(\d+\.\d+(?:\.\d+)?)")
+_PACKAGE_RELEASE = r"^(?:\d+:)?(?:\d+\.\d+\.\d+~(?=\d+\.\d+))?(\d+\.\d+(?:\.\d+)?)"
 _NVCC_TIMEOUT = 20.0
 _INSTALLED = ("installed", "half-configured", "unpacked", "triggers-awaited", "triggers-pending")
 
@@ -122,6 +118,10 @@ def _receipt_evidence(root: str, receipts: Receipts) -> _Evidence:
 
 
 def _evidence(context: Context, root: str, names: list[str], includes: list[str], *, run_nvcc: bool) -> _Evidence:
+    # These parsers, here and below, are loaded for trees of others only.
+    from ansible_collections.gpufleet.cuda.plugins.module_utils.read.nvcc import parse_nvcc_version
+    from ansible_collections.gpufleet.cuda.plugins.module_utils.read.version_files import parse_version_txt
+
     host = context.host
     versions: dict[str, str] = {}
     shown: dict[str, str] = {}
@@ -153,6 +153,8 @@ def _evidence(context: Context, root: str, names: list[str], includes: list[str]
 
 def _header(host: Host, includes: list[str]) -> str | None:
     """Trees made of Python wheels or by conda have no version file; their headers know the release."""
+    from ansible_collections.gpufleet.cuda.plugins.module_utils.read.version_files import parse_cuda_header
+
     for folder in includes:
         for name in ("cuda_runtime_api.h", "cuda.h"):
             text = host.read_text(posixpath.join(folder, name), _HEADER_LIMIT)
@@ -168,6 +170,8 @@ def _release_of(library: str) -> str:
 
 
 def _version_json(host: Host, root: str) -> VersionJson | None:
+    from ansible_collections.gpufleet.cuda.plugins.module_utils.read.version_files import parse_version_json
+
     text = _first_text(host, root, "version.json")
     return parse_version_json(text) if text else None
 
@@ -298,7 +302,7 @@ def _packaged(context: Context, root: str) -> str | None:
         suffix = "-".join(named.group(1).split(".")[:2]) if named and posixpath.dirname(root) == "/usr/local" else None
         names = {"cuda-%s%s" % (kind, suffix) for kind in ("toolkit-", "", "libraries-", "runtime-")} if suffix else set()
     for package in context.packages:
-        found = _PACKAGE_RELEASE.match(package["version"])
+        found = re.match(_PACKAGE_RELEASE, package["version"])
         if package["name"] in names and package["status"] in _INSTALLED and found is not None:
             return found.group(1)
     return None
@@ -310,7 +314,7 @@ def _origin(context: Context, root: str, packaged: str | None) -> str:
         return "hpc-sdk"
     if "/site-packages/" in root or "/dist-packages/" in root:
         return "python-wheel"
-    if host.presence(posixpath.join(root, "conda-meta")) or _CONDA.search(root + "/") or host.environ("CONDA_PREFIX") == root:
+    if host.presence(posixpath.join(root, "conda-meta")) or re.search(_CONDA, root + "/") or host.environ("CONDA_PREFIX") == root:
         return "conda"
     if packaged is not None:
         return packaged
