@@ -20,7 +20,13 @@ _PCI = re.compile(
 _PCI_WORDS = re.compile(
     r"^(?P<slot>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (?P<kind>[^:\[]+): NVIDIA Corporation (?!.*\[10de:)", re.I
 )
-_CLASSES = {"VGA compatible controller": "0300", "3D controller": "0302", "Display controller": "0380", "Audio device": "0403"}
+_CLASSES = {
+    "VGA compatible controller": "0300",
+    "3D controller": "0302",
+    "Display controller": "0380",
+    "Audio device": "0403",
+    "Bridge": "0680",
+}
 _IN_USE = re.compile(r"^\s+Kernel driver in use: (\S+)")
 _VERSION_FILE = "/proc/driver/nvidia/version"
 READ_PROGRAMS = frozenset({"lsmod", "lspci", "mokutil", "uname", "dmesg", "journalctl", "modprobe"})

@@ -12,12 +12,15 @@ import typing as t
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.driver_answer import Query
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.driver_traces import LIBRARY_DIRS, Traces
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.nvml_program import NVML_PROGRAM
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, Result
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe_os import text_of
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, Result, Unreadable
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read import nvidia_smi
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.nvidia_smi import Gpu
+from ansible_collections.gpufleet.cuda.plugins.module_utils.read.nvrm import parse_gpu_file
 
 # Without persistence mode a host with eight GPUs takes some ten seconds to wake them all up
 QUERY_TIMEOUT = 45.0
+_KERNEL_GPUS = "/proc/driver/nvidia/gpus"
 _FIELDS = ["index", "name", "compute_cap", "memory.total", "pci.bus_id", "uuid", "mig.mode.current", "gpu_recovery_action"]
 
 # nvmlReturn_t of nvml.h, as far as it names a cause
@@ -42,10 +45,27 @@ def ask_driver(host: Host, traces: Traces, *, wsl: bool) -> Query:
         answer = _ask_smi(host, traces.smi)
     if traces.smi is None:
         answer = answer._replace(smi="absent")
+    if traces.loaded and not answer.gpus and (answer.status == "not_asked" or answer.problem == "nvml-library-missing"):
+        answer = answer._replace(source="kernel", gpus=tuple(_kernel_gpus(host)))
     if answer.status == "ok" and traces.smi and any(nvidia_smi.is_virtual(gpu.name) for gpu in answer.gpus):
         report = host.run([traces.smi, "-q"], timeout=QUERY_TIMEOUT)
         answer = answer._replace(unlicensed=tuple(nvidia_smi.parse_unlicensed(report.stdout)))
     return answer
+
+
+def _kernel_gpus(host: Host) -> list[Gpu]:
+    """The GPUs that the loaded module holds, as it names them itself: known also where no part of the driver can be asked."""
+    found: list[Gpu] = []
+    try:
+        folders = sorted(host.listdir(_KERNEL_GPUS))
+    except Unreadable:
+        return found
+    for bus_id in folders:
+        told = parse_gpu_file(text_of(host, "%s/%s/information" % (_KERNEL_GPUS, bus_id)) or "")
+        if "Model" in told:
+            where = told.get("Bus Location", bus_id)
+            found.append(Gpu(len(found), told["Model"], bus_id=where, uuid=told.get("GPU UUID"), health="unknown"))
+    return found
 
 
 # -- NVML -----------------------------------------------------------------------------------------------------------------

@@ -21,6 +21,13 @@ _MISMATCH = re.compile(
 )
 _LEGACY = re.compile(r"(?:supported through|supported by) the NVIDIA (?P<branch>\d+)\.[x\d]+ Legacy drivers", re.I)
 
+_UNSUPPORTED = re.compile(
+    r"PCI ID: 10de:(?P<device>[0-9a-f]{4})\).* is not supported by the (?:NVIDIA )?(?P<branch>\d+)\.[\d.]+ (?:NVIDIA )?driver",
+    re.I,
+)
+# Device ids ascend with the generations: Kepler ends below 1340, Volta below 1e00 (pci.ids); the last driver branch of each.
+_LAST_BRANCHES = ((0x1340, 470), (0x1E00, 580))
+
 # Words that name a cause; what is not here is no event. The first that fits decides.
 _CAUSES = (
     ("has fallen off the bus", "gpu-fallen-off-bus"),
@@ -118,7 +125,7 @@ def _event(message: str) -> Event | None:
     which = pci.group("id").lower() if pci else None
     if "API mismatch" in message:
         return Event("driver-library-mismatch", short)
-    if _LEGACY.search(message):
+    if _LEGACY.search(message) or _is_too_old(message):
         return Event("driver-legacy", short, where, None, which)
     if "probe routine was not called" in message or "obtained ownership of the NVIDIA device" in message:
         return Event("nouveau-active" if _NOUVEAU.search(message) else "gpu-bound-to-other-driver", short)
@@ -132,6 +139,15 @@ def _event(message: str) -> Event | None:
         if words in message:
             return Event(name, short, where, None, which)
     return None
+
+
+def _is_too_old(message: str) -> bool:
+    """The driver does not know a GPU because it has dropped it; one that is newer than the driver gets the same words."""
+    found = _UNSUPPORTED.search(message)
+    if found is None:
+        return False
+    last = next((branch for end, branch in _LAST_BRANCHES if int(found.group("device"), 16) < end), None)
+    return last is not None and int(found.group("branch")) > last
 
 
 def _xid_event(xid: int, bus: str, rest: str, text: str) -> Event:

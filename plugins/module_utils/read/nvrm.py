@@ -36,3 +36,9 @@ def parse_version_file(text: str) -> Nvrm:
             compiler = re.search(_GCC, rest)
             build_gcc = compiler.group("version") if compiler else None
     return Nvrm(version, flavor, build_gcc)
+
+
+def parse_gpu_file(text: str) -> dict[str, str]:
+    """/proc/driver/nvidia/gpus/<bus id>/information: name -> value, without what the driver leaves open ("??")."""
+    rows = (line.partition(":") for line in text.splitlines())
+    return {name.strip(): value.strip() for name, _colon, value in rows if value.strip() and "?" not in value}

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe_machine import observe_machine
 from ansible_collections.gpufleet.cuda.tests.support.machine import (
     BANNER,
     LISTED,
     LOADED,
     SMI,
+    Machine,
     Row,
     check,
     gpu_files,
@@ -77,6 +79,21 @@ ROWS = {
         {"libcuda": None},
     ),
 }
+
+
+def test_the_kernel_names_the_gpus_where_nobody_else_can(tmp_path: Path) -> None:
+    place = "/proc/driver/nvidia/gpus/0000:31:00.0/information"
+    files = {**LOADED, **gpu_files("0000:31:00.0"), place: "Model: \t NVIDIA A10\nBus Location: \t 0000:31:00.0\n"}
+    gpus = observe_machine(Machine(tmp_path, files, {}))["gpus"]
+    assert (gpus["state"], gpus["source"]) == ("present", "kernel")
+    [item] = gpus["items"]
+    assert {name: item[name] for name in ("index", "name", "bus_id", "pci_id", "health")} == {
+        "index": 0,
+        "name": "NVIDIA A10",
+        "bus_id": "0000:31:00.0",
+        "pci_id": "10de:2236",
+        "health": "unknown",
+    }
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)

@@ -63,6 +63,24 @@ LOGS: dict[str, tuple[str, list[tuple[str, str | None, int | None]]]] = {
         "[1.0] nvidia: version magic '5.15.0-1 SMP' should be '6.1.0-2 SMP'\n",
         [("dkms-not-built-for-kernel", None, None)],
     ),
+    "a GPU that the driver has dropped, in its newer words": (
+        "[    5.3] NVRM: The NVIDIA GPU 0000:00:1e.0 (PCI ID: 10de:102d)\n"
+        "          NVRM: installed in this system is not supported by the\n"
+        "          NVRM: NVIDIA 535.104.05 driver release.\n",
+        [("driver-legacy", "0000:00:1e.0", None)],
+    ),
+    "Maxwell and a driver that has dropped it": (
+        "[5.301] NVRM: The NVIDIA GPU 0000:01:00.0 (PCI ID: 10de:13c0)\n"
+        "[5.302] NVRM: installed in this system is not supported by the\n"
+        "[5.303] NVRM: NVIDIA 590.48.01 driver release.\n",
+        [("driver-legacy", "0000:01:00.0", None)],
+    ),
+    "a GPU that is newer than the driver": (
+        "[5.3] NVRM: The NVIDIA GPU 0000:01:00.0 (PCI ID: 10de:2b85)\n"
+        "      NVRM: installed in this system is not supported by the\n"
+        "      NVRM: NVIDIA 535.104.05 driver release.\n",
+        [],
+    ),
     "legacy GPU": (
         "[7.2] NVRM: The NVIDIA GeForce GTX 680 GPU installed in this system is\n"
         "               NVRM:  supported through the NVIDIA 470.xx Legacy drivers. Please\n",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.gpufleet.cuda.plugins.module_utils.read.nvrm import Nvrm, parse_version_file
+from ansible_collections.gpufleet.cuda.plugins.module_utils.read.nvrm import Nvrm, parse_gpu_file, parse_version_file
 
 TEXTS = {
     "open": (
@@ -46,3 +46,8 @@ TEXTS = {
 @pytest.mark.parametrize(("text", "expected"), TEXTS.values(), ids=TEXTS)
 def test_version_file(text: str, expected: Nvrm) -> None:
     assert parse_version_file(text) == expected
+
+
+def test_a_gpu_as_the_kernel_names_it() -> None:
+    text = "Model: \t\t Tesla V100-SXM2-16GB\nIRQ:   \t\t 64\nVideo BIOS: \t ??.??.??.??.??\nBus Location: \t 0000:04:00.0\n\n"
+    assert parse_gpu_file(text) == {"Model": "Tesla V100-SXM2-16GB", "IRQ": "64", "Bus Location": "0000:04:00.0"}
