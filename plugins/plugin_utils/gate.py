@@ -52,6 +52,7 @@ RULES: tuple[Callable[[ToolkitCase], Iterator[Finding]], ...] = (
     gate_host.glibc_too_new_for_headers,
     gate_host.host_compiler_too_new,
     gate_host.no_packages_for_distro,
+    gate_host.toolkit_source_names,
     gate_host.distro_not_supported,
     gate_host.wheel_erratum,
     gate_trees.foreign_tree,

@@ -12,6 +12,7 @@ from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Find
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.gate_case import HostCase, ToolkitCase, severity
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.host_view import Compiler
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.lookup import distro_row, jetson_row
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.naming import toolkit_packages
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.raw import listed
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.rows import Distro, HostCompiler
 
@@ -213,6 +214,22 @@ def no_packages_for_distro(case: ToolkitCase) -> Iterator[Finding]:
         row.source if row else "%s %s" % (host.os_id, host.version_id),
         "Set method: wheel, which needs no packages.",
         {"first_cuda": row.first_cuda if row else None, "last_cuda": row.last_cuda if row else None},
+    )
+
+
+def toolkit_source_names(case: ToolkitCase) -> Iterator[Finding]:
+    """What NVIDIA calls the toolkit that was asked for, where packages are wanted and it stands alone."""
+    if case.method != "package" or case.request.cudnn not in (None, "none") or case.host.platform == "jetson":
+        return
+    packages = toolkit_packages(case.choice.minor, case.choice.exact, case.host.package_manager)
+    yield Finding(
+        "toolkit-source-names",
+        "info",
+        case.choice.minor,
+        "%s is %s." % (case.title, listed(packages, "and")),
+        "NVIDIA's package names: cuda-toolkit-X-Y holds no driver, cuda and cuda-X-Y do",
+        "Nothing is to be done.",
+        {"packages": packages, "roots": [case.choice.root]},
     )
 
 

@@ -9,6 +9,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.rows import CudnnBuild
 
 _ARCHIVE_ARCH = {"x86_64": "x86_64", "aarch64": "sbsa"}
+_RPM = ("dnf", "yum", "tdnf", "zypper")
 _TGZ_ARCH = {"x86_64": "x64", "aarch64": "aarch64sbsa"}
 
 
@@ -23,10 +24,17 @@ def cudnn_archive(full_version: str, build: CudnnBuild, architecture: str = "x86
 
 def cudnn_packages(full_version: str, build: CudnnBuild, manager: str | None = "apt") -> list[str]:
     """The runtime package with its version, as apt or dnf is asked for it. Version 8 names the minor that it was built for."""
-    is_rpm = manager in ("dnf", "yum", "tdnf", "zypper")
+    is_rpm = manager in _RPM
     generation = major(full_version)
     if generation < 9:
         name, version = "libcudnn%d" % generation, "%s-1%scuda%s" % (full_version, "." if is_rpm else "+", build.max_cuda)
     else:
         name, version = "libcudnn%d-cuda-%d" % (generation, build.cuda_major), "%s-1" % full_version
     return ["%s%s%s" % (name, "-" if is_rpm else "=", version)]
+
+
+def toolkit_packages(cuda_minor: str, exact: str | None, manager: str | None = "apt") -> list[str]:
+    """The package of a whole toolkit without a driver, pinned where one patch release is meant."""
+    is_rpm = manager in _RPM
+    name = "cuda-toolkit-" + cuda_minor.replace(".", "-")
+    return [name if exact is None else "%s%s%s" % (name, "-" if is_rpm else "=", exact if is_rpm else exact + "-1")]

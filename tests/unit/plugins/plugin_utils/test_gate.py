@@ -243,6 +243,19 @@ def test_what_was_not_proven_is_said():
     ("raw", "facts", "ident", "details"),
     [
         (toolkit("12.5"), host(), "wheel-erratum", {"release": "12.5.1"}),
+        ({**toolkit("12.4"), "method": "package"}, host(), "toolkit-source-names", {"packages": ["cuda-toolkit-12-4"]}),
+        (
+            {**toolkit("12.4.1"), "method": "package"},
+            host(),
+            "toolkit-source-names",
+            {"packages": ["cuda-toolkit-12-4=12.4.1-1"]},
+        ),
+        (
+            {**toolkit("12.4.1"), "method": "package"},
+            host(os={"package_manager": "dnf"}),
+            "toolkit-source-names",
+            {"packages": ["cuda-toolkit-12-4-12.4.1"]},
+        ),
         (toolkit("12.4"), host(os={"id": "gentoo", "name": "Gentoo"}), "distro-not-supported", {"os": "gentoo"}),
         (toolkit("12.1", cudnn="8.9.5.29"), host(), "cudnn-built-for-same-major", {"cuda_major": 12, "built_for": "12.2"}),
         (
@@ -264,7 +277,7 @@ def test_what_was_not_proven_is_said():
             {"torch_cuda": "12.1"},
         ),
     ],
-    ids=["erratum", "distribution", "same major", "package", "archive", "minor of torch"],
+    ids=["erratum", "toolkit", "patch", "rpm", "distribution", "same major", "package", "archive", "minor of torch"],
 )
 def test_notes(raw, facts, ident, details):
     findings = judged(raw, facts)
