@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.ownership import path_problem
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, Unreadable
 
 _NAME = re.compile(r"^(?P<kind>gcc|clang)(?:-\d+)?$")
@@ -68,7 +69,7 @@ def _candidates(host: Host, folders: list[str]) -> list[str]:
 
 
 def _version(host: Host, path: str, real: str, kind: str) -> str | None:
-    if not host.live or not _is_system_owned(host, real):
+    if not host.live or not _is_system_owned(host, real) or path_problem(host, path, 0) is not None:
         return None
     name = path.rsplit("/", 1)[1]
     answer = host.run([name if host.which(name)[:1] == [path] else path, "--version"])

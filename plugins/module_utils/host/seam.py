@@ -86,9 +86,13 @@ class Host:
         A child in uninterruptible sleep ignores every signal, so a child that does not end after SIGKILL is left behind and
         not waited for. ``user`` is (uid, gid) to run as; supplementary groups are dropped with it.
         """
-        environ = {k: v for k, v in os.environ.items() if k not in ("LANGUAGE",) and not k.startswith("LC_")}
-        environ.update({"LC_ALL": "C", "LANG": "C"})
-        environ.update(env or {})
+        # Here, since it asks this room who owns what; most calls run nothing.
+        from ansible_collections.gpufleet.cuda.plugins.module_utils.host import session
+
+        program = argv[0] if "/" in argv[0] else session.program(argv[0])
+        if program is None:
+            return Result("absent", None, "", "")
+        environ = {**session.environment(), **(env or {})}
 
         def become() -> None:
             if user is not None:
@@ -98,7 +102,7 @@ class Host:
 
         try:
             child = subprocess.Popen(  # pylint: disable=subprocess-popen-preexec-fn
-                argv,
+                [program, *argv[1:]],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -172,8 +176,10 @@ class Host:
         if resolved.path is None:
             return None
         try:
-            # A FIFO planted under a well-known name must not block the reader.
-            fd = os.open(self._outside(resolved.path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            # Looked at first: merely opening a device can have effects, and a pipe lets its writer go on.
+            if not stat.S_ISREG(os.lstat(self._outside(resolved.path)).st_mode):
+                return None
+            fd = os.open(self._outside(resolved.path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as exc:

@@ -235,6 +235,10 @@ def record(
     ``checks`` are kept for people who look there, ``drift`` (by tree) for the next plan: only a full check sees a file that
     changed and kept its size and time.
     """
+    # Here, since the host that is right writes nothing and loads nothing for it.
+    from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import safe_folder
+
+    safe_folder(posixpath.dirname(posixpath.normpath(state_dir)))
     at = at or datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     data = {
         "schema": SCHEMA,

@@ -68,6 +68,6 @@ def last_line(text: str) -> str:
 def _parse(text: str) -> dict[str, t.Any] | None:
     try:
         data = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None

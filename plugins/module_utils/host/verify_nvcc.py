@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import typing as t
 
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.ownership import path_problem
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, Result
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verify_check import FAILED, PASSED, SKIPPED, Check, Tree
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verify_child import PATH, clean, last_line
@@ -100,11 +101,26 @@ def check_compile(host: Host, tree: Tree, *, problem: str | None, gpu: bool, tmp
         return [
             Check("compile", tree.root, SKIPPED, "no host compiler (g++) on this host", "Install %s." % _compiler_package(host))
         ]
-    folder = tempfile.mkdtemp(prefix="gpufleet-verify-", dir=tmpdir)
+    theirs = _compiler_problem(host)
+    if theirs is not None:
+        return [Check("compile", tree.root, SKIPPED, "the host compiler is not run: %s" % theirs, "Give it to root.")]
+    try:
+        folder = tempfile.mkdtemp(prefix="gpufleet-verify-", dir=tmpdir)
+    except OSError as exc:
+        text = "no temporary folder can be made: %s" % exc.strerror
+        return [Check("compile", tree.root, SKIPPED, text, "Set remote_tmp to a folder that can be written.")]
     try:
         return _build_and_run(host, tree, folder, gpu=gpu)
+    except OSError as exc:
+        return [Check("compile", tree.root, SKIPPED, "cannot write to the temporary folder: %s" % exc.strerror)]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _compiler_problem(host: Host) -> str | None:
+    """nvcc runs what PATH finds first under these names."""
+    found = [path for name in ("gcc", "g++", "c++") for path in host.which(name, PATH)[:1]]
+    return next((problem for problem in (path_problem(host, path) for path in found) if problem), None)
 
 
 class _Built(t.NamedTuple):

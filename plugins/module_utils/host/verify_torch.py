@@ -30,6 +30,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verify_cudnn im
 
 TIMEOUT = 180.0
 _HEADER = re.compile(r"#\s*define\s+CUDNN_(MAJOR|MINOR|PATCHLEVEL)\s+(\d+)")
+_HOME = re.compile(r"^\s*home\s*=\s*(/.*?)\s*$", re.MULTILINE)
 _IN_NAME = re.compile(r"\.so\.(\d+\.\d+\.\d+)$")
 
 #: Runs in the child, as the owner of the interpreter. A convolution on the GPU makes cuDNN open its sub-libraries, which is
@@ -150,7 +151,7 @@ def _refuse_open(found: Writers) -> None:
 def _code_folders(host: Host, path: str) -> list[str]:
     """Where the interpreter at ``path`` takes its code from: its environment, and the installation that this was made from."""
     found: list[str] = []
-    for program in (path, host.resolve(path).path or path):
+    for program in (path, host.resolve(path).path or path, *_home(host, path)):
         prefix = posixpath.dirname(posixpath.dirname(program))
         for library in (posixpath.join(prefix, name) for name in ("lib", "lib64")):
             try:
@@ -163,10 +164,36 @@ def _code_folders(host: Host, path: str) -> list[str]:
     return [folder for folder in dict.fromkeys(found) if host.is_dir(folder)]
 
 
+def _home(host: Host, path: str) -> list[str]:
+    """The interpreter that a virtual environment was made from, which a copied one takes its library from."""
+    try:
+        text = host.read_text(posixpath.join(posixpath.dirname(posixpath.dirname(path)), "pyvenv.cfg"), 1 << 16) or ""
+    except Unreadable:
+        return []
+    found = _HOME.search(text)
+    return [posixpath.join(found.group(1), "python")] if found else []
+
+
 def _is_roots_own(host: Host, path: str) -> bool:
     folders = {host.resolve(folder).path or folder for folder in _code_folders(host, path)}
     tops = [folder for folder in sorted(folders) if posixpath.dirname(folder) not in folders]
-    return all(tree_problem(folder, 0) is None for folder in tops)
+    return all(tree_problem(folder, 0) is None for folder in tops) and not any(_leads_out(host, folder) for folder in folders)
+
+
+def _leads_out(host: Host, folder: str) -> bool:
+    """Whether a file that adds folders to Python's path names one that is not root's own."""
+    for name in host.listdir(folder):
+        lines = (host.read_text(posixpath.join(folder, name), 1 << 20) or "").splitlines() if name.endswith(".pth") else []
+        for line in (line.strip() for line in lines):
+            if line.startswith(("import ", "import\t")):
+                if "__editable__" in line:
+                    return True
+            elif line and not line.startswith("#"):
+                added = posixpath.normpath(posixpath.join(folder, line))
+                found = writers(host, added)
+                if found.uids or found.open_at or (host.is_dir(added) and tree_problem(added, 0) is not None):
+                    return True
+    return False
 
 
 def _nobody() -> tuple[int, int]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host import query_driver
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host import query_driver, session
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.driver_traces import Traces
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.query_driver import Query, ask_driver
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, Result
@@ -81,9 +81,15 @@ def _traces(*, loaded: bool = True, smi: str | None = None) -> Traces:
     return Traces(Nvrm(None, None, None), loaded, None, None, [], [], [], smi)
 
 
+def _fake(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """What the library shall do; children see no variable of the session but a few."""
+    monkeypatch.setenv("FAKE", kind)
+    monkeypatch.setattr(session, "_KEPT", (*session._KEPT, "FAKE"))
+
+
 def _ask(monkeypatch: pytest.MonkeyPatch, library: Path, fake: str) -> Query:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(library))
-    monkeypatch.setenv("FAKE", fake)
+    _fake(monkeypatch, fake)
     return ask_driver(Machine(), _traces(), wsl=False)
 
 
@@ -124,7 +130,7 @@ def test_libcuda_that_nvml_does_not_find(library: Path, monkeypatch: pytest.Monk
 
 def test_a_hang_is_left_behind_and_nothing_else_is_asked(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(library))
-    monkeypatch.setenv("FAKE", "hang")
+    _fake(monkeypatch, "hang")
     monkeypatch.setattr(query_driver, "QUERY_TIMEOUT", 1.0)
     machine, began = Machine(), time.monotonic()
     answer = ask_driver(machine, _traces(smi="nvidia-smi"), wsl=False)
