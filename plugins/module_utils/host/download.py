@@ -268,7 +268,7 @@ def _transfer(
             os.ftruncate(fd, 0)
             raise _Broken("the source sent another part than the one asked for")
         length = response.headers.get("Content-Length")
-        end = have + int(length) if length and length.isdigit() else None
+        end = have + int(length) if _is_number(length) else None
         if end is not None and size is not None and end != size:
             raise mismatch(artifact, None, end, hint=_hint(response))
         while True:
@@ -293,9 +293,11 @@ def _transfer(
 def _open(artifact: t.Mapping[str, t.Any], options: Options, have: int) -> t.Any:
     # Here, since it loads a TLS stack for a fifth of a second, which most calls never need.
     from ansible.module_utils.urls import ConnectionError as UrlsError
-    from ansible.module_utils.urls import open_url
+    from ansible.module_utils.urls import basic_auth_header, open_url
 
     headers = {"Range": "bytes=%d-" % have} if have else {}
+    if options.url_username:
+        headers["Authorization"] = basic_auth_header(options.url_username, options.url_password or "")
     name, place = artifact["name"], without_secrets(artifact["url"])
     try:
         return open_url(
@@ -306,7 +308,8 @@ def _open(artifact: t.Mapping[str, t.Any], options: Options, have: int) -> t.Any
             validate_certs=options.validate_certs,
             url_username=options.url_username,
             url_password=options.url_password,
-            force_basic_auth=bool(options.url_username),
+            # Credentials are for this source: where it redirects within itself they are given when asked for, elsewhere never.
+            unredirected_headers=["Authorization"],
             client_cert=options.client_cert,
             client_key=options.client_key,
             ca_path=options.ca_path,
@@ -329,6 +332,10 @@ def _open(artifact: t.Mapping[str, t.Any], options: Options, have: int) -> t.Any
         raise CudaError("Cannot download %s from %s: %s" % (name, place, exc), reason="source-unreachable", url=place) from exc
     except (OSError, http.client.HTTPException) as exc:
         raise _Broken(_reason(exc)) from exc
+    except ValueError as exc:  # its text would show the whole address
+        raise CudaError(
+            "Cannot download %s from %s: it is no address." % (name, place), reason="source-missing", url=place
+        ) from exc
 
 
 def _reason(exc: BaseException) -> str:
@@ -339,7 +346,11 @@ def _reason(exc: BaseException) -> str:
 
 
 def _pause(text: str | None) -> float:
-    return min(float(text), _LONGEST_PAUSE) if text and text.isdigit() else 0.0
+    return min(float(text), _LONGEST_PAUSE) if text and _is_number(text) else 0.0
+
+
+def _is_number(text: str | None) -> bool:
+    return bool(re.fullmatch(r"[0-9]{1,18}", text or ""))
 
 
 def _hint(response: t.Any) -> str:

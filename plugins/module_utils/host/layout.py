@@ -125,7 +125,7 @@ def place_member(member: str, mode: int, *, name: str, version: str, dirs: Dirs)
 
 
 def _license_name(name: str, text: str) -> str:
-    plain = re.sub(r"[-_.]+", "-", name).lower()
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower())
     stem = text.rsplit(".", 1)[0].lower()
     return "%s.txt" % plain if stem == "license" else "%s-%s.txt" % (plain, stem)
 

@@ -231,7 +231,7 @@ def without_secrets(url: str) -> str:
     bare = url.split("#", 1)[0].split("?", 1)[0]
     scheme, mark, rest = bare.partition("://")
     if not mark:
-        return bare
+        return bare if bare.startswith("/") else bare.rpartition("@")[2]
     place, slash, path = rest.partition("/")
     return scheme + mark + place.rpartition("@")[2] + slash + path
 

@@ -38,6 +38,11 @@ def _hide_passwords(module: AnsibleModule) -> None:
     """An address may carry a password; Ansible shows the arguments of every call."""
     artifacts = list(module.params.get("artifacts") or []) + list((module.params.get("cudnn") or {}).get("artifacts") or [])
     for artifact in artifacts:
-        password = urllib.parse.urlsplit(artifact["url"]).password
-        if password:
-            module.no_log_values.update((password, urllib.parse.unquote(password)))
+        try:
+            parts = urllib.parse.urlsplit(artifact["url"])
+        except ValueError:
+            continue
+        # A user without a password is a token, and a query often holds a signature.
+        for secret in (parts.password or parts.username, parts.query):
+            if secret and (secret == parts.password or len(secret) > 7):  # hiding a short word would maim every text
+                module.no_log_values.update((secret, urllib.parse.unquote(secret)))

@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import C
 _LOCAL = struct.Struct("<4s5H3I2H")
 _ENCRYPTED = 0x1 | 0x40 | 0x2000
 _UNIX = 3
+_OLDEST = 315532800  # 1980-01-01
 
 
 class Member(t.NamedTuple):
@@ -48,7 +49,7 @@ def members_of(fd: int, name: str) -> list[Member]:
             _check_names(infos, name)
             _check_places(infos, name, os.fstat(fd).st_size)
             promised = _record(archive, infos, name)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, struct.error, UnicodeDecodeError) as exc:
+    except (csv.Error, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, struct.error, UnicodeDecodeError) as exc:
         raise _refuse(name, "it is no readable zip archive (%s)" % exc) from exc
     return [_member(info, promised) for info in infos if not info.is_dir()]
 
@@ -71,9 +72,17 @@ def _member(info: zipfile.ZipInfo, promised: t.Mapping[str, str]) -> Member:
         info.compress_type == zipfile.ZIP_DEFLATED,
         info.CRC,
         mode,
-        calendar.timegm((*info.date_time, 0, 0, 0)),
+        _seconds(info.date_time),
         promised.get(info.filename),
     )
+
+
+def _seconds(date: tuple[int, ...]) -> int:
+    """A date of zeros stands for the first day that an archive can name."""
+    try:
+        return calendar.timegm((*date, 0, 0, 0))
+    except ValueError:
+        return _OLDEST
 
 
 def _check_names(infos: t.Sequence[zipfile.ZipInfo], wheel: str) -> None:
