@@ -82,6 +82,9 @@ def _ran(stdout: str) -> Result:
 
 def _kernel_log(answers: Answers, program: str, rest: list[str]) -> Result | None:
     """dmesg and journalctl of the kernel hold the same lines; what modprobe complained of stands there too."""
+    units = [w for w in rest if re.match(r"^nvidia-|\.service$", w)] if is_of_unit(rest) else []
+    if units:
+        return next((result(c) for c in answers.of("journalctl") if is_of_unit(c.argv[1:]) and units[0] in c.text), None)
     if program == "journalctl" and not any(
         re.match(r"^(-\w*[kb]\w*|--dmesg|--boot.*|_TRANSPORT=kernel)$", word) for word in rest
     ):

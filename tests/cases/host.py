@@ -33,7 +33,8 @@ class CaseHost(Host):
         self._listed = evidence.listed
         evidence.bare |= packages.libraries(case.commands, evidence)
         evidence.bare |= untold.linked_libraries(evidence)
-        evidence.bare |= untold.cudnn_libraries(case.files, evidence)
+        evidence.bare |= untold.services(case.commands)
+        evidence.bare |= untold.cudnn_libraries({**evidence.texts, **case.files}, evidence)
         self._tree = lay(evidence, case.files)
         kernel.lay(self._tree, case)
         self._lay_programs(case.commands, evidence)
@@ -57,7 +58,7 @@ class CaseHost(Host):
         bare = _unwrapped(argv)
         answer = self.answers.answer(bare)
         if answer.status in ("ran", "timed_out"):
-            self._read.add(posixpath.basename(bare[0]))
+            self._read.add(posixpath.basename(bare[0]) if not is_of_unit(bare[1:]) else _UNIT)
         return answer
 
     def environ(self, name: str) -> str | None:
@@ -124,7 +125,9 @@ class CaseHost(Host):
         told = self._read | READ_PROGRAMS | kernel.READ_PROGRAMS | {"printenv", "env", "echo"}
         programs = {posixpath.basename(c.argv[0]): c for c in self.answers.commands}
         return sorted(
-            name for name, c in programs.items() if name not in told or (name == "journalctl" and is_of_unit(c.argv[1:]))
+            name
+            for name, c in programs.items()
+            if name not in told or (name == "journalctl" and is_of_unit(c.argv[1:]) and _UNIT not in self._read)
         )
 
     # -- what was not said in so many words -----------------------------------------------------------------------------
@@ -161,6 +164,7 @@ class CaseHost(Host):
         return self._tree.resolve(name).path or name
 
 
+_UNIT = "journal of a unit"
 _LOGS = ("/var/log/kern.log", "/var/log/messages", "/var/log/syslog", "/var/log/dmesg")
 _OTHER_MACHINES = {"docker", "podman", "ssh", "cd", "echo"}
 

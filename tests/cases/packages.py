@@ -31,6 +31,9 @@ def listed(commands: tuple[Command, ...], evidence: Evidence) -> tuple[Command, 
     if dpkg and not any({"-l", "--list", "-W", "--show"} & set(c.argv[1:]) for c in dpkg):
         rows = [f"ii  {name}  {version}  amd64  -" for name, version in _statuses(dpkg)]
         rows += [f"ii  {name}  {version}-1  amd64  -" for name, version in _owners(dpkg, evidence)]
+        asked = [c for c in dpkg if {"-S", "--search"} & set(c.argv[1:])]
+        names = {name for c in asked for name in re.findall(r"^([\w.+-]+)(?::\w+)?: /", c.stdout, re.M)}
+        rows += [f"ii  {name}  0  amd64  -" for name in sorted(names)]  # it is installed, in a version that was not shown
         made.append(_list(("dpkg", "-l"), rows))
     return tuple(command for command in made if command.stdout)
 

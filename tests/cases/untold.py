@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 
+from ansible_collections.gpufleet.cuda.tests.cases.case import Command
 from ansible_collections.gpufleet.cuda.tests.cases.evidence import Evidence
 from ansible_collections.gpufleet.cuda.tests.cases.tree import Tree
 
@@ -41,6 +42,12 @@ def linked_libraries(evidence: Evidence) -> set[str]:
         for path in evidence.copies
         if not any(other.startswith(path.replace("/usr/lib", "/lib", 1) + ".") for other in known)
     }
+
+
+def services(commands: tuple[Command, ...]) -> set[str]:
+    """A service that wrote to the journal is installed."""
+    told = [c.text for c in commands if c.argv[0].endswith("journalctl") and c.rc == 0 and c.stdout.strip()]
+    return {"/usr/bin/nv-fabricmanager"} if any("nvidia-fabricmanager" in text for text in told) else set()
 
 
 def compiler_folder(tree: Tree, asked: set[str]) -> str:
