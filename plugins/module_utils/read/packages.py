@@ -53,12 +53,11 @@ def is_related(name: str) -> bool:
 def parse_dpkg_status(text: str) -> list[Package]:
     """/var/lib/dpkg/status: paragraphs of fields."""
     found = []
-    related = re.compile(_RELATED)
-    for name in re.finditer(r"^Package: (\S+)", text, re.M):
-        if not related.search(name.group(1)):
+    named, related = re.compile(r"^Package: (\S+)", re.M), re.compile(_RELATED)
+    for paragraph in text.split("\n\n"):
+        name = named.search(paragraph)
+        if name is None or not related.search(name.group(1)):
             continue
-        start, end = text.rfind("\n\n", 0, name.start()) + 1, text.find("\n\n", name.end())
-        paragraph = text[start : end if end >= 0 else len(text)]
         version = re.search(r"^Version: (\S+)", paragraph, re.M)
         status = re.search(r"^Status: (\S+) (\S+) (\S+)", paragraph, re.M)
         arch = re.search(r"^Architecture: (\S+)", paragraph, re.M)
