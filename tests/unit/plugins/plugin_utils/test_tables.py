@@ -204,6 +204,18 @@ def test_a_table_file_that_does_not_fit_is_named(extra, words):
         ("Tesla K40m", "3.5"),
         ("NVIDIA GB200", "10.0"),
         ("NVIDIA GB10", "12.1"),
+        ("NVIDIA GeForce RTX 2050", "8.6"),
+        ("NVIDIA GeForce MX150", "6.1"),
+        ("GeForce GTX 960M", "5.0"),
+        ("GeForce GTX 960", "5.2"),
+        ("NVIDIA TITAN X (Pascal)", "6.1"),
+        ("GeForce GTX TITAN X", "5.2"),
+        ("GeForce GTX 780 Ti", "3.5"),
+        ("Quadro K4200", "3.0"),
+        ("NVIDIA RTX A500 Laptop GPU", "8.6"),
+        ("NVIDIA RTX 4000 SFF Ada Generation", "8.9"),
+        ("GRID A100D-40C", "8.0"),
+        ("Orin (nvgpu)", "8.7"),
         ("AMD Instinct MI300X", None),
     ],
 )
@@ -214,6 +226,7 @@ def test_a_name_tells_the_compute_capability(name, cap):
 
 def test_a_series_is_inferred_and_a_product_is_not():
     assert lookup.compute_cap_by_name(TABLES, "NVIDIA A10") == ("8.6", "documented")
+    assert lookup.compute_cap_by_name(TABLES, "NVIDIA GeForce RTX 4080 SUPER") == ("8.9", "documented")
     assert lookup.compute_cap_by_name(TABLES, "NVIDIA RTX A5000") == ("8.6", "derived")
 
 
