@@ -80,12 +80,12 @@ def find_traces(host: Host) -> Traces:
     if nvrm.version is None and is_dotted(told):
         nvrm = nvrm._replace(version=told)
     modules = _modules(host)
-    loaded = bool(text) or host.is_dir("/sys/module/nvidia") or "nvidia" in (modules or [])
+    loaded = bool(text) or host.presence("/sys/module/nvidia") is True or "nvidia" in (modules or [])
     # LD_LIBRARY_PATH comes first for every program of the asking session; cuda-compat is put in that way
     session = [folder for folder in (host.environ("LD_LIBRARY_PATH") or "").split(":") if folder.startswith("/")]
     return Traces(
         nvrm=nvrm,
-        loaded=loaded if loaded or modules is not None or host.is_dir("/sys/module") else None,
+        loaded=loaded if loaded or modules is not None or host.presence("/sys/module") is True else None,
         devices=_devices(host),
         modules=modules,
         nodes=[name for name in _names(host, "/dev") if name.startswith("nvidia")],
@@ -110,7 +110,7 @@ def _names(host: Host, folder: str) -> list[str]:
 
 
 def _devices(host: Host) -> list[Device] | None:
-    if host.is_dir(_PCI_DEVICES):
+    if host.presence(_PCI_DEVICES):
         return [found for found in (_device(host, name) for name in _names(host, _PCI_DEVICES)) if found is not None]
     if not host.which("lspci"):
         return None
@@ -143,12 +143,15 @@ def _libraries(host: Host, stem: str, folders: tuple[str, ...]) -> list[Library]
     """One entry for each folder that has the library; the one that the SONAME leads to counts, else the newest."""
     found: dict[str, Library] = {}
     for folder in folders:
-        real = host.resolve(folder).path
-        if real is None or real in found:
+        try:
+            real = host.resolve(folder).path
+            if real is None or real in found:
+                continue
+            names = [name for name in host.listdir(real) if name.startswith(stem + ".")]
+            if names:
+                found[real] = _library(host, real, stem, names)
+        except Unreadable:  # a folder of the session's variable, or a link into one
             continue
-        names = [name for name in _names(host, real) if name.startswith(stem + ".")]
-        if names:
-            found[real] = _library(host, real, stem, names)
     return list(found.values())
 
 

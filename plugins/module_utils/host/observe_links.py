@@ -51,7 +51,7 @@ def _is_ours(host: Host, path: str) -> bool:
     text = host.read_text(posixpath.join(folder, FOLDER, RECORD), 1 << 16) if folder is not None and target is not None else None
     try:
         record = json.loads(text) if text else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     if not isinstance(record, dict) or record.get("path") != posixpath.join(folder or "/", posixpath.basename(path)):
         return False

@@ -105,7 +105,7 @@ def _read_conf(host: Host, path: str, folders: list[str], depth: int) -> None:
 
 def _read_pattern(host: Host, pattern: str, folders: list[str], depth: int) -> None:
     folder, name = posixpath.split(pattern)
-    for found in host.listdir(folder):
+    for found in _names(host, folder):
         if fnmatch.fnmatchcase(found, name) and not found.startswith("."):
             _read_conf(host, posixpath.join(folder, found), folders, depth)
 
@@ -123,10 +123,18 @@ def _copies(host: Host, native: list[CacheEntry]) -> list[str]:
     found = []
     for folder in sorted(folders | {WSL_FOLDER}):
         path = posixpath.join(folder, "libcuda.so.1")
-        entry = host.lstat(path)
+        names = _names(host, folder)
+        entry = host.lstat(path) if "libcuda.so.1" in names else None
         if entry is not None and entry.kind == "file":
-            found += [path] if any(name.startswith("libcuda.so.1.") for name in host.listdir(folder)) else []
+            found += [path] if any(name.startswith("libcuda.so.1.") for name in names) else []
     return found
+
+
+def _names(host: Host, folder: str) -> list[str]:
+    try:
+        return host.listdir(folder)
+    except Unreadable:
+        return []
 
 
 def _stale(host: Host, loader: Loader, folders: list[str]) -> list[str]:
@@ -134,11 +142,10 @@ def _stale(host: Host, loader: Loader, folders: list[str]) -> list[str]:
     if loader.entries is None:
         return []
     gone = {entry.path for entry in native_entries(loader) if host.presence(entry.path) is False}
-    cached = {(entry.soname, host.resolve(entry.path).path) for entry in loader.entries}
-    names = {soname for soname, _path in cached}
+    names = {entry.soname for entry in loader.entries}
     for folder in folders:
-        for name in host.listdir(folder):
+        for name in _names(host, folder):
             # One library goes by one path: the folder may be configured under another name than the one in the cache.
-            if re.match(_SONAME, name) and name not in names and host.exists(posixpath.join(folder, name)):
+            if re.match(_SONAME, name) and name not in names and host.presence(posixpath.join(folder, name)):
                 gone.add(posixpath.join(folder, name))
     return sorted(gone)

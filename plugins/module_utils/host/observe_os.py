@@ -121,7 +121,7 @@ def _head(host: Host, path: str) -> bytes:
 
 
 def _platform(host: Host, kernel: str | None, l4t: str | None) -> str:
-    if l4t is not None or host.exists("/etc/nv_tegra_release"):
+    if l4t is not None or host.presence("/etc/nv_tegra_release"):
         return "jetson"
     if not host.live:
         return "linux"
@@ -147,13 +147,11 @@ def _glibc(host: Host, architecture: str | None) -> str | None:
 
 
 def _libc_version(host: Host, path: str) -> str | None:
-    resolved = host.resolve(path)
-    if resolved.path is None:
-        return None
-    named = re.search(r"/libc-(\d+\.\d+)\.so$", resolved.path)
-    if named:
-        return named.group(1)
     try:
+        resolved = host.resolve(path)
+        named = re.search(r"/libc-(\d+\.\d+)\.so$", resolved.path or "")
+        if resolved.path is None or named:
+            return named.group(1) if named else None
         data = host.read_bytes(resolved.path, 8 << 20) or b""
     except Unreadable:
         return None
@@ -163,7 +161,7 @@ def _libc_version(host: Host, path: str) -> str | None:
 
 def _package_manager(host: Host) -> str | None:
     for name, program in _MANAGERS:
-        if any(host.is_file("%s/%s" % (folder, program)) for folder in _SYSTEM_BINS):
+        if any(host.presence("%s/%s" % (folder, program)) for folder in _SYSTEM_BINS):
             return name
     return None
 
@@ -171,11 +169,11 @@ def _package_manager(host: Host) -> str | None:
 def _container(host: Host) -> str | None:
     if not host.live:
         return None
-    if host.exists("/var/run/secrets/kubernetes.io") or host.environ("KUBERNETES_SERVICE_HOST"):
+    if host.presence("/var/run/secrets/kubernetes.io") or host.environ("KUBERNETES_SERVICE_HOST"):
         return "kubernetes"
-    if host.exists("/.dockerenv"):
+    if host.presence("/.dockerenv"):
         return "docker"
-    if host.exists("/run/.containerenv"):
+    if host.presence("/run/.containerenv"):
         return "podman"
     told = (text_of(host, "/run/systemd/container") or host.environ("container") or "").strip()
     if told:
@@ -188,9 +186,4 @@ def _container(host: Host) -> str | None:
 
 
 def _image_owned(host: Host, os_id: str) -> bool:
-    return (
-        os_id in _IMAGE_OWNED
-        or host.exists("/run/ostree-booted")
-        or host.is_dir("/ostree/repo")
-        or host.is_dir("/sysroot/ostree")
-    )
+    return os_id in _IMAGE_OWNED or any(host.presence(path) for path in ("/run/ostree-booted", "/ostree/repo", "/sysroot/ostree"))

@@ -163,7 +163,7 @@ def _read(host: Host, path: str) -> dict[str, t.Any] | None:
             data = json.loads(text)
         sound = data["schema"] == SCHEMA and all(isinstance(data[name], kind) for name, kind in _SHAPE.items())
         sound = sound and {*map(len, data["files"])} <= {6} and {*map(len, data["links"])} <= {3}
-    except (ValueError, KeyError, TypeError) as exc:
+    except (ValueError, KeyError, TypeError, RecursionError) as exc:
         raise CudaError("The receipt %r is damaged (%s)." % (path, exc), reason="receipt-unreadable") from exc
     if not sound:
         raise CudaError("The receipt %r is of a form that is not known here." % path, reason="receipt-unreadable")

@@ -152,7 +152,7 @@ def loads(text: bytes, path: str) -> Receipt:
         )
         for name in [*receipt.paths(), *receipt.directories]:
             _inside(name)
-    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
         raise CudaError(
             "The receipt %r is damaged (%s). Restore it from a backup, or move the tree away and lay it anew." % (path, exc),
             reason="receipt-unreadable",

@@ -228,15 +228,17 @@ class Host:
         """Room for this user on the file system that holds ``path``, or would hold it; None when that could not be asked."""
         try:
             found = os.statvfs(self._outside(self._standing(path)))
-        except OSError:
+        except (OSError, Unreadable):
             return None
         return (found.f_bavail if os.geteuid() else found.f_bfree) * found.f_frsize
 
     def writable(self, path: str) -> bool | None:
         """Whether this user may make entries in the folder ``path``, or make it; None when that could not be asked."""
-        return os.access(
-            self._outside(self._standing(path)), os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids
-        )
+        try:
+            standing = self._outside(self._standing(path))
+        except Unreadable:
+            return None
+        return os.access(standing, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
 
     def _standing(self, path: str) -> str:
         """``path``, or the nearest folder above it that is there."""

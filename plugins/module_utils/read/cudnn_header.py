@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-_MACRO = re.compile(r"^\s*#\s*define\s+CUDNN_(MAJOR|MINOR|PATCHLEVEL)\s+(\d+)\b", re.MULTILINE)
+_MACRO = re.compile(r"^\s*#\s*define\s+CUDNN_(MAJOR|MINOR|PATCHLEVEL)\s+(\d{1,9})\b", re.MULTILINE)
 
 
 def parse_cudnn_header(text: str) -> str | None:

@@ -13,6 +13,7 @@ _RELEASE = re.compile(r"^(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*$")
 _TEXT = re.compile(r"^\s*CUDA (?:SDK )?Version\s+(\d+(?:\.\d+)+)", re.IGNORECASE | re.MULTILINE)
 _DEFINE = re.compile(r"^\s*#\s*define\s+CUDA(?:RT)?_VERSION\s+(\d{4,6})\b", re.MULTILINE)
 _DATE_DIGITS = 6
+_LONGEST = 64  # Python refuses to make numbers of thousands of digits
 
 
 class VersionJson(t.NamedTuple):
@@ -26,7 +27,7 @@ def parse_version_json(text: str) -> VersionJson | None:
     """None when the text is no such file."""
     try:
         data = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(data, dict):
         return None
@@ -59,7 +60,7 @@ def parse_cuda_header(text: str) -> str | None:
 def clean_release(version: str) -> str | None:
     """A release as it can be compared: a third part that is a date (11.6.20220110) says nothing and is dropped."""
     found = _RELEASE.match(version.strip())
-    if found is None:
+    if found is None or len(version) > _LONGEST:
         return None
     major, minor, patch = found.groups()
     if patch is None or len(patch) >= _DATE_DIGITS:
