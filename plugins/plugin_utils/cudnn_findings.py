@@ -141,6 +141,11 @@ _LINKS = {
         "{name} points to {target}, which is not there",
         "Point it to the library that is there",
     ),
+    "loop": (
+        "symlink-loop",
+        "{name} points to {target} and so back to itself",
+        "Point it to the library that is there",
+    ),
     "wrong-target": (
         "cudnn-link-wrong-target",
         "{name} points to {target}, another major",

@@ -136,7 +136,7 @@ def _add_answers(found: dict[str, _Case], driver: Mapping[str, Any], platform: s
     if driver["cuda_answer"] == "error" and not is_explained:
         _add(found, "smi-cuda-version-err", "CUDA Version: ERR!")
     if driver["cuda_answer"] == "not_available" and not is_explained:
-        missing = platform == "linux" and driver["libcuda"] is None
+        missing = platform == "linux" and driver["libcuda"] is None and driver["libcuda_path"] is None
         _add(found, "libcuda-missing" if missing else "smi-cuda-version-na", "CUDA Version: N/A")
     if driver["smi"] == "absent" and version and platform == "linux":
         _add(found, "smi-missing")
@@ -158,7 +158,7 @@ def _windows_pair(smi_version: str, version: str) -> bool:
 
 def _add_libraries(found: dict[str, _Case], driver: Mapping[str, Any], platform: str) -> None:
     for fault in driver["library_faults"]:
-        name = "zero-size-driver-library" if fault["what"] == "empty" else "stale-driver-symlink"
+        name = {"empty": "zero-size-driver-library", "loop": "symlink-loop"}.get(fault["what"], "stale-driver-symlink")
         _add(found, name, fault["path"], affected=fault["path"])
     version, libcuda, user_space = driver["version"], driver["libcuda"], driver["user_space"]
     if platform != "linux" or version is None or libcuda is None or libcuda == version:
@@ -182,13 +182,14 @@ def _add_nodes(found: dict[str, _Case], driver: Mapping[str, Any], *, container:
 
 def _add_fabric_manager(found: dict[str, _Case], driver: Mapping[str, Any]) -> None:
     manager = driver["fabric_manager"]
-    if not manager["needed"] or driver["version"] is None:
-        return
-    if not manager["program"]:
+    failure, own, version = manager.get("failure"), manager["version"], driver["version"]
+    if failure == "no-nvswitch" and not manager["needed"]:
+        _add(found, "fabric-manager-not-needed", "its journal: nothing to do")
+    elif (manager["needed"] or failure == "version-mismatch") and own and version and own != version:
+        text = "fabric manager %s, driver %s" % (own, version)
+        _add(found, "fabric-manager-version-mismatch", text, fabric_version=own)
+    elif manager["needed"] and not manager["program"] and version is not None:
         _add(found, "fabric-manager-missing")
-    elif manager["version"] and manager["version"] != driver["version"]:
-        text = "fabric manager %s, driver %s" % (manager["version"], driver["version"])
-        _add(found, "fabric-manager-version-mismatch", text, fabric_version=manager["version"])
 
 
 def _add_packages(found: dict[str, _Case], driver: Mapping[str, Any], packages: Iterable[Mapping[str, Any]]) -> None:

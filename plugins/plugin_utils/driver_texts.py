@@ -65,6 +65,11 @@ TEXTS: dict[str, tuple[Severity, str, str]] = {
         "The GPUs are joined by NVSwitch and the fabric manager is not installed: CUDA ends with error 802.",
         "Install the fabric manager of exactly {version}, and enable its service.",
     ),
+    "fabric-manager-not-needed": (
+        "info",
+        "The fabric manager fails to start, and this host has no NVSwitch that it could serve.",
+        "Disable its service, or remove it; nothing else is wrong.",
+    ),
     "fabric-manager-version-mismatch": (
         "warn",
         "The fabric manager is {fabric_version}, the driver {version}: it refuses to start, and CUDA ends with error 802.",
@@ -194,6 +199,11 @@ TEXTS: dict[str, tuple[Severity, str, str]] = {
         "warn",
         "The only libnvidia-ml.so.1 is the toolkit's stub ({provider}), which is there for linking.",
         "Install the driver's own library package, and keep stub folders off the loader's path.",
+    ),
+    "symlink-loop": (
+        "warn",
+        "A link to a driver library leads back to itself.",
+        "Remove the links, and install the driver's libraries again; then run ldconfig.",
     ),
     "unattended-upgrade-touched-driver": (
         "info",

@@ -143,7 +143,7 @@ def view(facts: Mapping[str, Any], tables: Tables) -> HostView:
         next_driver=_version(driver, "module_on_disk") or _version(driver, "user_space"),
         driver_max_cuda=_version(driver, "max_cuda"),
         driver_answer=_text(driver, "cuda_answer"),
-        libcuda=_text(driver, "libcuda"),
+        libcuda=_text(driver, "libcuda") or _text(driver, "libcuda_path"),
         gpu_state=_text(gpus, "state") or "unknown",
         gpus=tuple(_gpu(row, tables) for row in _rows(gpus, "items")),
         on_bus=on_bus if isinstance(on_bus, int) and not isinstance(on_bus, bool) else None,

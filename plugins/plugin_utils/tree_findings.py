@@ -47,6 +47,9 @@ def _default_link(facts: Facts) -> Iterator[Finding]:
                 remedy=f"Remove {path}" + (f", or point it to {best['root']}." if best and link_is_dead else "."),
             )
         else:
+            if posixpath.basename(path).startswith("libcudnn"):
+                yield _dead_cudnn_link(path, row)
+                continue
             owner = "update-alternatives --auto cuda" if link["manager"] and path == link["path"] else None
             yield Finding(
                 "cuda-link-dangling",
@@ -56,6 +59,18 @@ def _default_link(facts: Facts) -> Iterator[Finding]:
                 evidence=chain,
                 remedy=f"Run {owner}." if owner else _relink(path, best),
             )
+
+
+def _dead_cudnn_link(path: str, row: Facts) -> Finding:
+    return Finding(
+        "cudnn-link-wrong-target",
+        "warn",
+        path,
+        f"{path} points to {row['chain'][-1]}, which is not there, and no other cuDNN is in that folder.",
+        evidence=" -> ".join(row["chain"]),
+        remedy="Remove it, or lay the cuDNN that it stood for.",
+        details={"affected": [path]},
+    )
 
 
 def _relink(path: str, best: Facts | None) -> str:

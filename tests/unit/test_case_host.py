@@ -269,6 +269,19 @@ def test_packages_and_their_libraries(commands: dict[str, Any], rows: list[str])
     assert host.readlink(folder + "/libcudnn.so.8") == "libcudnn.so.8.9.7"
 
 
+def test_the_owner_of_a_file_is_installed_and_a_service_that_speaks_too() -> None:
+    commands = {
+        "dpkg -S /usr/bin/nvcc": _said("nvidia-cuda-toolkit: /usr/bin/nvcc\n"),
+        "journalctl -u nvidia-fabricmanager": _said("request failed\n"),
+    }
+    host = CaseHost(_case(commands=commands))
+    assert host.run(["dpkg", "-l"]).stdout == "ii  nvidia-cuda-toolkit  0  amd64  -\n"
+    assert host.is_file("/usr/bin/nv-fabricmanager")
+    assert "journalctl" in host.unread()
+    assert host.run(["journalctl", "-u", "nvidia-fabricmanager", "-n", "50"]).stdout == "request failed\n"
+    assert "journalctl" not in host.unread()
+
+
 def test_what_other_programs_say_of_files() -> None:
     commands = {
         "update-alternatives --display cuda": _said(

@@ -42,8 +42,8 @@ class _Headers(t.NamedTuple):
 
 def observe_cudnn(
     host: Host, places: t.Iterable[Place], toolkits: list[Toolkit], packages: list[dict[str, t.Any]], notes: list[str]
-) -> list[dict[str, t.Any]]:
-    """What ``cuda_info`` returns as ``cudnn``. A folder is looked at once, whatever names lead to it."""
+) -> tuple[list[dict[str, t.Any]], list[dict[str, t.Any]]]:
+    """``cudnn`` of the facts, and broken links to cuDNN. A folder is looked at once, whatever names lead to it."""
     observer = _Observer(host, packages)
     trees = [
         (Place(folder, "tree", [*tree.include_dirs, *include_folders(folder)], tree.facts["root"]), tree)
@@ -59,7 +59,7 @@ def observe_cudnn(
                 notes.append(str(exc))
     for row in observer.found:
         row["aliases"] = observer.aliases(row["path"])
-    return sorted(observer.found, key=lambda row: (row["path"], row["major"], key(row["version"] or "0")))
+    return sorted(observer.found, key=lambda row: (row["path"], row["major"], key(row["version"] or "0"))), observer.broken
 
 
 class _Observer:
@@ -68,6 +68,7 @@ class _Observer:
         self._packages = [p for p in packages if _PACKAGE.match(p["name"]) and p["status"] in _INSTALLED]
         self._seen: dict[str, set[str]] = {}
         self.found: list[dict[str, t.Any]] = []
+        self.broken: list[dict[str, t.Any]] = []
 
     def aliases(self, path: str) -> list[str]:
         """Other names of a folder that were looked at."""
@@ -87,10 +88,22 @@ class _Observer:
             self._look_at_headers(place)
             return
         headers = self._read_headers(place.includes)
-        for copy in self._copies(path, names):
+        copies = self._copies(path, names)
+        for copy in copies:
             self.found.append(self._facts(place, path, copy, names, headers, tree))
+        if not copies:
+            self._look_at_dead_links(path, names)
         for folder in sorted(self._elsewhere(path, names) - set(self._seen)):
             self.look(Place(folder, place.kind, [*include_folders(folder), *place.includes], None), None)
+
+    def _look_at_dead_links(self, path: str, names: list[str]) -> None:
+        """SONAMEs whose libraries are gone: no copy is there of which they could be said."""
+        for name in names:
+            whole = posixpath.join(path, name)
+            if re.match(r"^libcudnn\.so\.\d+$", name) and self._host.readlink(whole) is not None:
+                found = self._host.resolve(whole)
+                if found.path is None:
+                    self.broken.append({"path": whole, "state": found.state, "chain": found.chain})
 
     # -- libraries ----------------------------------------------------------------------------------------------------
 
@@ -190,7 +203,7 @@ class _Observer:
         plain = posixpath.join(path, "libcudnn.so")
         target = self._host.readlink(plain)
         if target is not None and self._host.resolve(plain).path is None:
-            return [{"path": plain, "what": "dangling", "target": target}]
+            return [{"path": plain, "what": self._dead(plain), "target": target}]
         whole = posixpath.join(path, soname)
         real = "libcudnn.so.%s" % copy.version
         if soname not in names:
@@ -201,11 +214,14 @@ class _Observer:
             return [{"path": name, "what": "not-a-link", "target": None} for name in files]
         goal = self._host.resolve(whole).path
         if goal is None:
-            return [{"path": whole, "what": "dangling", "target": target}]
+            return [{"path": whole, "what": self._dead(whole), "target": target}]
         library = parse_library_name(posixpath.basename(goal))
         if library is not None and library.version and int(library.version.split(".")[0]) != copy.major:
             return [{"path": whole, "what": "wrong-target", "target": target}]
         return []
+
+    def _dead(self, path: str) -> str:
+        return "loop" if self._host.resolve(path).state == "loop" else "dangling"
 
     def _files_for_links(self, path: str, copy: _Copy, names: list[str]) -> list[str]:
         """SONAMEs of the copy's libraries that are files beside the versioned library: whoever copied followed the links."""

@@ -31,6 +31,9 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import
 if t.TYPE_CHECKING:
     from ansible_collections.gpufleet.cuda.plugins.module_utils.read.kernel_log import KernelLog
 
+if t.TYPE_CHECKING:
+    from ansible_collections.gpufleet.cuda.plugins.module_utils.read.fabric_manager import FabricFailure
+
 # Events that say why the module is not there, the most certain first
 _WHY_NOT_LOADED = (
     "open-module-needs-turing",
@@ -42,6 +45,7 @@ _WHY_NOT_LOADED = (
     "gpu-bound-to-other-driver",
 )
 _LOG_TIMEOUT = 20.0
+_FABRIC_PID = "/run/nvidia-fabricmanager/nv-fabricmanager.pid"  # of its systemd unit
 _APT_HISTORY = "/var/log/apt/history.log"
 _AUTOMATIC_LOG = "/var/log/unattended-upgrades/unattended-upgrades.log"
 _FABRIC_MANAGER = r"^(?:nvidia-fabric-?manager|cuda-drivers-fabricmanager)(?:-\d+)?$"
@@ -58,10 +62,11 @@ def observe_driver(
     facts["installed_package"] = _installed(parts)
     facts["nouveau"] = nouveau_holds(traces)
     facts["device_nodes"] = traces.nodes
-    facts["library_faults"] = _library_faults(traces)
+    facts["library_faults"] = _library_faults(host, traces)
     facts["uvm_loaded"] = None if traces.modules is None else "nvidia_uvm" in traces.modules
     facts["fabric_manager"] = _fabric_manager(host, packages, traces)
-    libcuda = next((library for library in traces.libcuda if library.version and library.target and library.size != 0), None)
+    usable = [library for library in traces.libcuda if library.target and library.size != 0]
+    libcuda = next((library for library in usable if library.version), usable[0] if usable else None)
     facts["libcuda"], facts["libcuda_path"] = (libcuda.version, libcuda.target) if libcuda else (None, None)
     installed = bool(traces.smi or traces.nvml or parts["driver"] or parts["kernel"])
     if host.live and (installed or traces.loaded) and os_facts["platform"] == "linux" and not os_facts["container"]:
@@ -80,6 +85,7 @@ def observe_driver(
         facts["user_space"] = _user_space(traces, query, parts["libraries"], log.client if log else None)
         facts["reboot_required"] = _reboot_helps(facts)
     facts["state"] = state
+    facts["version"] = facts["version"] or facts["fabric_manager"]["driver"]
     _explain(host, os_facts, facts, traces=traces, query=query)
     return facts
 
@@ -122,7 +128,7 @@ def _blank(os_facts: dict[str, t.Any]) -> dict[str, t.Any]:
         "device_nodes": [],
         "library_faults": [],
         "uvm_loaded": None,
-        "fabric_manager": {"needed": None, "program": False, "version": None},
+        "fabric_manager": {"needed": None, "program": False, "version": None, "failure": None, "driver": None},
     }
 
 
@@ -168,11 +174,23 @@ def _user_space(traces: Traces, query: Query, libraries: list[tuple[str, str]], 
 def _fabric_manager(host: Host, packages: list[Package], traces: Traces) -> dict[str, t.Any]:
     """Systems with NVSwitch need it, of exactly the driver's version; elsewhere it has nothing to do."""
     installed = [driver_number(p.version) for p in packages if p.present and re.match(_FABRIC_MANAGER, p.name)]
+    program = bool(installed) or host.is_file("/usr/bin/nv-fabricmanager")
+    failure = _fabric_failure(host) if program and host.live and not host.exists(_FABRIC_PID) else None
     return {
         "needed": None if traces.devices is None else has_nvswitch(traces.devices),
-        "program": bool(installed) or host.is_file("/usr/bin/nv-fabricmanager"),
-        "version": max((number for number in installed if number), key=key, default=None),
+        "program": program,
+        "version": max((number for number in installed if number), key=key, default=failure.version if failure else None),
+        "failure": failure.why if failure else None,
+        "driver": failure.driver if failure else None,
     }
+
+
+def _fabric_failure(host: Host) -> FabricFailure | None:
+    """What it said last, where it is installed and does not run."""
+    from ansible_collections.gpufleet.cuda.plugins.module_utils.read.fabric_manager import parse_fabric_journal
+
+    answer = host.run(["journalctl", "-u", "nvidia-fabricmanager", "-n", "50", "--no-pager"], timeout=_LOG_TIMEOUT)
+    return parse_fabric_journal(answer.stdout) if answer.ok else None
 
 
 def _modinfo(host: Host, field: str) -> str | None:
@@ -184,12 +202,12 @@ def _modinfo(host: Host, field: str) -> str | None:
     return told if field != "version" or is_dotted(told) else None
 
 
-def _library_faults(traces: Traces) -> list[dict[str, str]]:
+def _library_faults(host: Host, traces: Traces) -> list[dict[str, str]]:
     """Driver libraries that are empty (left by a container runtime that failed) or links that lead nowhere."""
     faults = []
     for library in traces.nvml + traces.libcuda:
         if library.target is None:
-            faults.append({"path": library.path, "what": "dangling"})
+            faults.append({"path": library.path, "what": "loop" if host.resolve(library.path).state == "loop" else "dangling"})
         elif library.size == 0:
             faults.append({"path": library.path, "what": "empty"})
     return faults

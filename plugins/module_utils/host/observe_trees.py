@@ -53,10 +53,11 @@ def observe_trees(
     state_dir = state_dir or default_state_dir(roots)
     verified = verification(host, state_dir, roots, interpreters)
     _add_proven_drift(trees, verified["drift"])
+    cudnn, dead_links = observe_cudnn(host, cudnn_at, trees, machine["packages"], notes)
     return {
         "toolkits": [tree.facts for tree in trees],
-        "broken_links": places.broken,
-        "cudnn": observe_cudnn(host, cudnn_at, trees, machine["packages"], notes),
+        "broken_links": sorted([*places.broken, *dead_links], key=lambda row: str(row["path"])),
+        "cudnn": cudnn,
         "default_link": observe_default_link(host, default_link, notes),
         "path": {
             "nvcc": nvcc[0] if nvcc else None,

@@ -111,6 +111,15 @@ CACHED = [{"soname": "libcudnn.so.9", "path": LIB + "/libcudnn.so.9"}]
             [("symlink-loop", "warn", A + "/cuda-11.8")],
             id="circle",
         ),
+        pytest.param(
+            facts(
+                broken_links=[
+                    {"path": "/l/libcudnn.so.7", "state": "dangling", "chain": ["/l/libcudnn.so.7", "/l/libcudnn.so.7.6.5"]}
+                ]
+            ),
+            [("cudnn-link-wrong-target", "warn", "/l/libcudnn.so.7")],
+            id="cudnn-is-gone",
+        ),
         pytest.param(facts(default_link=to(None, "loop")), [("symlink-loop", "warn", "/usr/local/cuda")], id="loop"),
         pytest.param(
             facts(toolkits=OURS, default_link=to(A)), [("default-link-not-newest", "info", "/usr/local/cuda")], id="older-default"
@@ -288,6 +297,7 @@ CACHED = [{"soname": "libcudnn.so.9", "path": LIB + "/libcudnn.so.9"}]
                 ("missing", "soname-link-missing"),
                 ("not-a-link", "soname-not-symlink"),
                 ("dangling", "cudnn-link-wrong-target"),
+                ("loop", "symlink-loop"),
                 ("wrong-target", "cudnn-link-wrong-target"),
             )
         ),

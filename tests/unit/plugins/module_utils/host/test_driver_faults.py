@@ -22,7 +22,46 @@ from ansible_collections.gpufleet.cuda.tests.support.machine import (
     library_files,
 )
 
+FABRIC = "/usr/bin/nv-fabricmanager"
+REFUSED = (
+    "fabric manager NVIDIA GPU driver interface version 590.48.01 don't match with driver version 570.124.06. "
+    "Please update with matching NVIDIA driver package.\n"
+)
 ROWS = {
+    "fabric manager of another version, by its journal": Row(
+        {**LOADED, **SMI, FABRIC: "program"},
+        {"nvidia-smi -L": LISTED, "nvidia-smi": BANNER, "journalctl -u nvidia-fabricmanager": REFUSED},
+        "ok",
+        None,
+        ["fabric-manager-version-mismatch"],
+        {
+            "fabric_manager": {
+                "needed": None,
+                "program": True,
+                "version": "590.48.01",
+                "failure": "version-mismatch",
+                "driver": "570.124.06",
+            }
+        },
+    ),
+    "fabric manager with nothing to do": Row(
+        {**LOADED, **SMI, FABRIC: "program"},
+        {
+            "nvidia-smi -L": LISTED,
+            "nvidia-smi": BANNER,
+            "journalctl -u nvidia-fabricmanager": "failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]\n",
+        },
+        "ok",
+        None,
+        ["fabric-manager-not-needed"],
+    ),
+    "fabric manager that runs is not asked": Row(
+        {**LOADED, **SMI, FABRIC: "program", "/run/nvidia-fabricmanager/nv-fabricmanager.pid": "1\n"},
+        {"nvidia-smi -L": LISTED, "nvidia-smi": BANNER, "journalctl -u nvidia-fabricmanager": REFUSED},
+        "ok",
+        None,
+        [],
+    ),
     "an automatic upgrade did it, by its own log": Row(
         {
             **LOADED,
@@ -69,6 +108,21 @@ ROWS = {
         None,
         ["zero-size-driver-library"],
         {"libcuda": None},
+    ),
+    "a link to libcuda that leads to itself": Row(
+        {**LOADED, **SMI, "/usr/lib/x86_64-linux-gnu/libcuda.so.1": "-> libcuda.so.1"},
+        {"nvidia-smi -L": LISTED, "nvidia-smi": BANNER.replace("12.8", "ERR!")},
+        "ok",
+        None,
+        ["symlink-loop"],
+    ),
+    "a libcuda without a number in its name is there": Row(
+        {**LOADED, **SMI, "/usr/lib/x86_64-linux-gnu/libcuda.so.1": "library"},
+        {"nvidia-smi -L": LISTED, "nvidia-smi": BANNER.replace("12.8", "N/A ")},
+        "ok",
+        None,
+        ["smi-cuda-version-na"],
+        {"libcuda": None, "libcuda_path": "/usr/lib/x86_64-linux-gnu/libcuda.so.1"},
     ),
     "a link to a libcuda that is gone": Row(
         {**LOADED, **SMI, "/usr/lib/x86_64-linux-gnu/libcuda.so.1": "-> libcuda.so.535.154.05"},

@@ -146,6 +146,7 @@ def test_headers_through_alternatives(tmp_path: Path) -> None:
         pytest.param(
             {"libcudnn.so.9": "libcudnn.so.8.9.7", "libcudnn.so.8.9.7": b"x"}, [("libcudnn.so.9", "wrong-target")], id="major"
         ),
+        pytest.param({"libcudnn.so.9": "libcudnn.so"}, [("libcudnn.so", "loop")], id="circle"),
         pytest.param({"libcudnn.so.9": b"a copy"}, [("libcudnn.so.9", "not-a-link")], id="file"),
         pytest.param(
             {"libcudnn_ops.so.9": b"a copy", "libcudnn_ops.so.9.1.0": b"x", "libcudnn_old.so.9": b"alone"},
@@ -167,6 +168,19 @@ def test_links(tmp_path: Path, change: dict[str, str | bytes | None], links: lis
     facts = observe_host(RootfsHost(str(tmp_path)))
     found = {(Path(row["path"]).name, row["what"]) for copy in facts["cudnn"] if copy["major"] == 9 for row in copy["links"]}
     assert found == set(links)
+
+
+def test_a_link_whose_library_is_gone_is_no_copy(tmp_path: Path) -> None:
+    make_image(tmp_path, {TREE + "/bin/nvcc": "x", TREE + "/lib64/libcudnn_ops.so.9": "x"})
+    link = tmp_path / TREE.lstrip("/") / "lib64/libcudnn.so.7"
+    link.symlink_to("libcudnn.so.7.6.5")
+    facts = observe_host(RootfsHost(str(tmp_path)))
+    assert facts["broken_links"] == []  # a part of cuDNN 9 is there: that copy is described
+    (link.parent / "libcudnn_ops.so.9").unlink()
+    facts = observe_host(RootfsHost(str(tmp_path)))
+    path = TREE + "/lib64/libcudnn.so.7"
+    assert facts["cudnn"] == []
+    assert facts["broken_links"] == [{"path": path, "state": "dangling", "chain": [path, path + ".6.5"]}]
 
 
 def test_two_copies_in_one_folder(tmp_path: Path) -> None:
