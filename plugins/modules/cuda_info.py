@@ -302,6 +302,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe import observe
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, RootfsHost
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.utf8 import sayable
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
@@ -340,8 +341,8 @@ def main() -> None:
             default_link=given["default_link"],
         )
     except CudaError as exc:
-        module.fail_json(msg=str(exc), reason=exc.reason)
-    module.exit_json(changed=False, cuda=facts)
+        module.fail_json(msg=sayable(str(exc)), reason=exc.reason)
+    module.exit_json(changed=False, cuda=sayable(facts))
 
 
 if __name__ == "__main__":

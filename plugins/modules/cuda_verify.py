@@ -199,6 +199,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verified import
 )
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verify import CHECKS, counts, outcome, verify
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verify_check import FAILED, Check, Cudnn, Tree
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.utf8 import sayable
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
 _CHECKS = ["receipt", "links", "elf", "loader", "cudnn", "nvcc", "compile", "torch"]
@@ -228,7 +229,7 @@ def main() -> None:
     """Check everything, record the outcome, fail when any check failed."""
     module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
     try:
-        result = run(Host(), module.params, record_it=not module.check_mode, tmpdir=module.tmpdir)
+        result = sayable(run(Host(), module.params, record_it=not module.check_mode, tmpdir=module.tmpdir))
     except CudaError as exc:
         module.fail_json(str(exc), reason=exc.reason, details=exc.details)
     if result["outcome"] == FAILED:

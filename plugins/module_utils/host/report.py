@@ -12,6 +12,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.download import is_full
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.outcome import Outcome
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.utf8 import sayable
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
 
@@ -21,17 +22,17 @@ def run_and_exit(module: AnsibleModule, act: t.Callable[..., Outcome], path: str
     try:
         outcome = act(module.params, check=module.check_mode)
     except CudaError as exc:
-        details: dict[str, t.Any] = {key: value for key, value in exc.details.items() if key != "msg"}
-        module.fail_json(msg=str(exc), reason=exc.reason, **details)
+        details: dict[str, t.Any] = {key: sayable(value) for key, value in exc.details.items() if key != "msg"}
+        module.fail_json(msg=sayable(str(exc)), reason=exc.reason, **details)
     except OSError as exc:
         where = exc.filename2 or exc.filename or path
         module.fail_json(
-            msg="Cannot finish the work on %s: %s: %s." % (path, where, exc.strerror or exc),
+            msg=sayable("Cannot finish the work on %s: %s: %s." % (path, where, exc.strerror or exc)),
             reason="disk-full" if is_full(exc) else "file-system-error",
         )
     for text in outcome.warnings(path):
-        module.warn(text)
-    module.exit_json(**outcome.as_result(path))
+        module.warn(sayable(text))
+    module.exit_json(**sayable(outcome.as_result(path)))
 
 
 def _hide_passwords(module: AnsibleModule) -> None:

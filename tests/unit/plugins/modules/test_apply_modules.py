@@ -139,3 +139,12 @@ def test_the_default_link_and_cudnn_as_programs(maker: Maker, tmp_path: Path) ->
         run_module("cudnn", {"root": str(maker.root("cuda-12.9")), "state": "absent"}, scratch=scratch).result["changed"] is True
     )
     assert os.listdir(maker.base) == ["cuda-12.9"]
+
+
+def test_a_file_of_others_whose_name_is_no_text_is_told(maker: Maker, tmp_path: Path) -> None:
+    args = {"root": str(maker.root()), "version": "13.3.1", "artifacts": [maker.runtime()]}
+    run_module("cuda_toolkit", args, scratch=tmp_path / "scratch")
+    with open(os.fsencode(maker.root()) + b"/mine-\xff", "wb"):
+        pass
+    gone = run_module("cuda_toolkit", {"root": str(maker.root()), "state": "absent"}, scratch=tmp_path / "scratch")
+    assert gone.result["kept"] == ["mine-\\udcff"]

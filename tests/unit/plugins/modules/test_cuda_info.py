@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,15 @@ def test_the_documented_options_are_those_of_the_spec() -> None:
     assert {name: row.get("default") for name, row in documented.items()} == {
         name: row.get("default") for name, row in cuda_info.ARGUMENT_SPEC.items()
     }
+
+
+def test_names_that_are_no_text_are_spelled_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ansible refuses a whole result for one of them, so that anybody's file could hide a host."""
+    os.makedirs(os.fsencode(tmp_path) + b"/cuda-\xff/lib64")
+    with open(os.fsencode(tmp_path) + b"/cuda-\xff/version.json", "w", encoding="ascii") as handle:
+        json.dump({"cuda": {"version": "12.4.1"}, "cuda_nvcc": {"version": "\ud800"}}, handle)
+    code, result = call(capsys, roots=[str(tmp_path)])
+    assert code == 0
+    json.dumps(result, ensure_ascii=False).encode("utf-8")
+    found = {tree["root"]: tree["nvcc_build"] for tree in result["cuda"]["toolkits"]}
+    assert found[str(tmp_path) + "/cuda-\\udcff"] == "\\ud800"
