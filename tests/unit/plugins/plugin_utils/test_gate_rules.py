@@ -64,7 +64,7 @@ RULES = [
     (
         "gpu known by its series only",
         toolkit("13.0"),
-        {**host(), "gpus": {"state": "present", "items": [{"name": "NVIDIA GeForce GTX 1070", "compute_cap": None}]}},
+        {**host(), "gpus": {"state": "present", "items": [{"name": "NVIDIA GeForce MX150", "compute_cap": None}]}},
         {"gpu-too-old-for-toolkit": "warn"},
     ),
     (
@@ -84,7 +84,7 @@ RULES = [
     (
         "cudnn dropped a gpu that is known by its series only",
         toolkit("12.9", cudnn="9.14"),
-        {**host(), "gpus": {"state": "present", "items": [{"name": "NVIDIA GeForce GTX 1070", "compute_cap": None}]}},
+        {**host(), "gpus": {"state": "present", "items": [{"name": "NVIDIA GeForce MX150", "compute_cap": None}]}},
         {"cudnn-dropped-gpu": "warn"},
     ),
     ("cudnn build missing, inferred", toolkit("12.4", cudnn="8.4.1"), host(), {"cudnn-has-no-build-for-cuda": "warn"}),
