@@ -191,6 +191,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.utf8 import sayable
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verified import (
     default_state_dir,
     fingerprint,
@@ -199,7 +200,6 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verified import
 )
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verify import CHECKS, counts, outcome, verify
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verify_check import FAILED, Check, Cudnn, Tree
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.utf8 import sayable
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
 _CHECKS = ["receipt", "links", "elf", "loader", "cudnn", "nvcc", "compile", "torch"]
