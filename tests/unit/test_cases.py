@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ansible_collections.gpufleet.cuda.tests.cases.product import declaration
 from ansible_collections.gpufleet.cuda.tests.cases.run import main, try_case
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "cases"
@@ -83,3 +85,39 @@ def test_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> 
 def test_nothing_wrong_is_a_success(tmp_path: Path) -> None:
     (tmp_path / "A.yml").write_text(CASE.format(id="A", request="{colour: green}", expect="{verdict: ok}"), encoding="utf-8")
     assert main([str(tmp_path)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("request_", "toolkits", "projects"),
+    [
+        ({"cuda": "12.4"}, [{"version": "12.4"}], []),
+        (
+            {"cuda": "11.8", "torch": "2.5.1+cu124"},
+            [{"version": "11.8"}],
+            [{"path": "/srv/project", "torch": "2.5.1+cu124", "toolkit": "11.8"}],
+        ),
+        ({"torch": "2.11.0", "torch_variant": "cu128"}, [], [{"path": "/srv/project", "torch": "2.11.0+cu128"}]),
+        ({"torch_cuda": "12.1"}, [], [{"path": "/srv/project", "torch": "2.5.1+cu121"}]),
+        ({"torch_cuda": "9.9"}, [{"version": "9.9", "profile": "runtime"}], []),
+    ],
+    ids=["toolkit", "torch beside it", "variant", "CUDA of torch", "a CUDA that no torch is known for"],
+)
+def test_what_a_request_declares(
+    request_: dict[str, Any], toolkits: list[dict[str, Any]], projects: list[dict[str, Any]]
+) -> None:
+    raw = declaration(request_)
+    assert (raw["toolkits"], raw["projects"]) == (toolkits, projects)
+
+
+def test_what_rests_on_another_machine_is_not_judged(tmp_path: Path) -> None:
+    text = """
+id: C0
+kind: detect-driver
+input:
+  commands:
+    "docker run --gpus all image nvidia-smi": {rc: 6, stdout: "No devices were found\\n", stderr: ""}
+expect: {driver_state: query_failed}
+"""
+    (tmp_path / "C0.yml").write_text(text)
+    outcome = try_case(tmp_path / "C0.yml")
+    assert (outcome.state, outcome.lines) == ("not supported", ("output of docker",))

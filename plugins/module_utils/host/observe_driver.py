@@ -45,7 +45,8 @@ _WHY_NOT_LOADED = (
     "gpu-bound-to-other-driver",
 )
 _LOG_TIMEOUT = 20.0
-_FABRIC_PID = "/run/nvidia-fabricmanager/nv-fabricmanager.pid"  # of its systemd unit
+# What it has while it runs; the container toolkit looks for the socket too
+_FABRIC_RUNS = ("/run/nvidia-fabricmanager/nv-fabricmanager.pid", "/run/nvidia-fabricmanager/socket")
 _APT_HISTORY = "/var/log/apt/history.log"
 _AUTOMATIC_LOG = "/var/log/unattended-upgrades/unattended-upgrades.log"
 _FABRIC_MANAGER = r"^(?:nvidia-fabric-?manager|cuda-drivers-fabricmanager)(?:-\d+)?$"
@@ -175,7 +176,8 @@ def _fabric_manager(host: Host, packages: list[Package], traces: Traces) -> dict
     """Systems with NVSwitch need it, of exactly the driver's version; elsewhere it has nothing to do."""
     installed = [driver_number(p.version) for p in packages if p.present and re.match(_FABRIC_MANAGER, p.name)]
     program = bool(installed) or host.is_file("/usr/bin/nv-fabricmanager")
-    failure = _fabric_failure(host) if program and host.live and not host.exists(_FABRIC_PID) else None
+    is_asked = program and host.live and not any(map(host.exists, _FABRIC_RUNS))
+    failure = _fabric_failure(host) if is_asked else None
     return {
         "needed": None if traces.devices is None else has_nvswitch(traces.devices),
         "program": program,
