@@ -56,6 +56,7 @@ RULES: tuple[Callable[[ToolkitCase], Iterator[Finding]], ...] = (
     gate_host.distro_not_supported,
     gate_host.wheel_erratum,
     gate_trees.foreign_tree,
+    gate_trees.foreign_tree_incomplete,
     gate_trees.foreign_tree_disagrees,
 )
 PROJECT_RULES: tuple[Callable[[ProjectCase], Iterator[Finding]], ...] = (

@@ -14,6 +14,12 @@ from ansible_collections.gpufleet.cuda.plugins.plugin_utils.gate_case import Hos
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.host_view import InstalledToolkit
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.join import contradictions
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.raw import listed
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.requests import ToolkitRequest
+
+_RUNTIME = {"libcudart", "libcublas"}
+_PROFILES = {"runtime": _RUNTIME, "compile": _RUNTIME | {"nvcc", "headers"}, "full": _RUNTIME | {"nvcc", "headers"}}
+#: What tells that a component is there.
+_PARTS = {"cudart": ("libcudart",), "cublas": ("libcublas",), "nvcc": ("nvcc", "headers"), "crt": ("headers",)}
 
 
 def foreign_tree(case: ToolkitCase) -> Iterator[Finding]:
@@ -37,12 +43,35 @@ def foreign_tree(case: ToolkitCase) -> Iterator[Finding]:
 def _what_is_wrong(case: ToolkitCase, tree: InstalledToolkit) -> str:
     if not toolkit_satisfies(case.request, tree.version):
         return "is %s" % (tree.version or "of an unknown version")
-    needed = {"libcudart", "libcublas"}
-    wants_compiler = case.request.profile in ("compile", "full") or "nvcc" in case.request.components
-    if wants_compiler:
-        needed |= {"nvcc", "headers"}
-    lacking = sorted(needed & set(tree.missing))
+    lacking = sorted(_needed(case.request) & set(tree.missing))
     return "lacks %s" % listed(lacking, "and") if lacking else ""
+
+
+def _needed(request: ToolkitRequest) -> set[str]:
+    """What was asked for by name, as far as a tree shows it; without a profile any tree with the CUDA runtime will do."""
+    if request.components:
+        return {part for name in request.components for part in _PARTS.get(name, ())}
+    return _PROFILES.get(request.profile or "", {"libcudart"})
+
+
+def foreign_tree_incomplete(case: ToolkitCase) -> Iterator[Finding]:
+    """A foreign tree that is used although parts of a whole toolkit are not in it."""
+    tree, request = case.choice.tree, case.request
+    if tree is None or tree.is_ours or request.profile or request.components or _what_is_wrong(case, tree):
+        return
+    lacking = sorted(_RUNTIME & set(tree.missing))
+    if not lacking:
+        return
+    needs = " cuDNN needs the cuBLAS of its CUDA major when it runs." if case.cudnn and "libcublas" in lacking else ""
+    yield Finding(
+        "toolkit-incomplete",
+        "warn",
+        tree.root,
+        "The tree at %s, which is not ours, is used as it is and lacks %s.%s" % (tree.root, listed(lacking, "and"), needs),
+        "owner %s, origin %s" % (tree.owner, tree.origin),
+        "Complete it the way it was laid, or give this toolkit a root of its own.",
+        {"root": tree.root, "missing": lacking},
+    )
 
 
 def _foreign(case: ToolkitCase, tree: InstalledToolkit, wrong: str, what: str) -> Finding:

@@ -44,6 +44,13 @@ SMALL_13 = [
     "nvidia-nvtx==13.3.29",
 ]
 
+#: What a program and a cuDNN of CUDA 11.8 start with: about 25 MB.
+SMALL_11 = [
+    "cuda-toolkit==11.8.0",
+    "nvidia-cuda-runtime-cu11==11.8.89",
+    "nvidia-cuda-nvrtc-cu11==11.8.89",
+]
+
 #: Everything that ``cuda-toolkit[all]`` pins, and cuDNN: several GB, for the end-to-end tests alone.
 FULL_13 = [
     *SMALL_13,

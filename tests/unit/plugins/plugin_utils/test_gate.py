@@ -43,7 +43,11 @@ def copy(version, owner="foreign"):
         ({}, tree(None), [], {"foreign-tree": "refuse"}),
         ({}, tree("11.8.0", owner="gpufleet"), [], {}),
         ({}, tree("11.8.0", root="/opt/x", aliases=["/usr/local/cuda-12.4"]), [], {"foreign-tree": "refuse"}),
-        ({}, tree("12.4.1", missing=["libcublas"]), [], {"foreign-tree": "refuse"}),
+        ({"profile": "runtime"}, tree("12.4.1", missing=["libcublas"]), [], {"foreign-tree": "refuse"}),
+        ({}, tree("12.4.1", missing=["libcublas"]), [], {"toolkit-incomplete": "warn"}),
+        ({}, tree("12.4.1", missing=["libcudart"]), [], {"foreign-tree": "refuse"}),
+        ({"components": ["cudart", "nvcc"]}, tree("12.4.1", missing=["libcublas"]), [], {}),
+        ({"components": ["cudart", "nvcc"]}, tree("12.4.1", missing=["headers"]), [], {"foreign-tree": "refuse"}),
         ({}, tree("12.4.1", missing=["nvcc"]), [], {}),
         ({"profile": "compile"}, tree("12.4.1", missing=["nvcc"]), [], {"foreign-tree": "refuse"}),
         ({}, tree("12.4.1", disagree=["nvcc"]), [], {"toolkit-name-version-differ": "warn"}),
@@ -53,7 +57,8 @@ def copy(version, owner="foreign"):
         ({"cudnn": "9.1"}, tree("12.4.1"), [copy("8.9.7", "gpufleet")], {}),
     ],
     ids=[
-        "right", "wrong", "unknown", "ours", "by a link", "incomplete", "no compiler", "compiler wanted", "contradicts itself",
+        "right", "wrong", "unknown", "ours", "by a link", "incomplete", "incomplete but not asked", "no runtime", "components",
+        "component missing", "no compiler", "compiler wanted", "contradicts itself",
         "cudnn missing", "cudnn right", "cudnn wrong", "cudnn ours",
     ],
 )  # fmt: skip
