@@ -122,6 +122,7 @@ def recover(root: str) -> list[str]:
         drop_if_empty(posixpath.dirname(leftover))
     if have is None or have.state == "complete":
         return []
+    safe_folder(root)
     _undo(root, have)
     return ["took the unfinished cuDNN out of %s" % root]
 
@@ -206,7 +207,7 @@ def _undo(root: str, receipt: Receipt) -> None:
         if kind in ("file", "link"):
             os.unlink(full)
     for folder in sorted(receipt.directories, key=len, reverse=True):
-        if folder != FOLDER:
+        if folder != FOLDER and is_inside(root, folder):
             drop_if_empty(posixpath.join(root, folder))
     os.unlink(receipts.added_path(root))
     drop_if_empty(posixpath.join(root, FOLDER))
@@ -227,6 +228,10 @@ def _quiet(root: str, receipt: Receipt) -> list[tuple[str, int]]:
     found = []
     for folder, before, after in receipt.times:
         path = posixpath.join(root, folder)
-        if kind_of(path) == "dir" and (receipt.state != "complete" or os.lstat(path).st_mtime_ns == after):
+        if (
+            kind_of(path) == "dir"
+            and is_inside(root, folder)
+            and (receipt.state != "complete" or os.lstat(path).st_mtime_ns == after)
+        ):
             found.append((folder, before))
     return found

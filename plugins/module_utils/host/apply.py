@@ -144,19 +144,20 @@ def _clean(place: Place, timeout: float, *, check: bool) -> Outcome:
     os.umask(0o022)
     done: list[str] = []
     bases = [place.base]
-    if kind_of(posixpath.join(place.root, FOLDER)) == "dir" and receipts.load(place.root) is None:
+    if kind_of(posixpath.join(place.root, FOLDER)) == "dir" and exchange.leftovers(place.root):
         bases.append(place.root)
     for base in bases:
         own = Place(base, "-").own
-        if kind_of(own) != "dir":
+        half = base == place.base and kind_of(receipts.added_path(place.root)) is not None
+        if kind_of(own) != "dir" and not half:
             continue
         if check:
             done += exchange.leftovers(base)
             continue
         with locked(base, timeout, what="gpufleet.cuda cleaning %s" % base):
             done += exchange.recover(base)
-    if kind_of(place.root) == "dir" and not check:
-        done += add_cudnn.recover(place.root)
+            if half:
+                done += add_cudnn.recover(place.root)
     return Outcome(changed=bool(done), before=done)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 import stat
 import typing as t
 
@@ -94,6 +95,23 @@ def _check(folder: str, asked: str) -> None:
 
 def _is_users(gid: int) -> bool:
     return (gid >= _SYSTEM_GIDS or gid == _USERS_GID) and gid not in (os.getegid(), *os.getgroups())
+
+
+def refuse_mounts(root: str, mountinfo: str = "/proc/self/mountinfo") -> None:
+    """What is mounted inside a tree is not of the tree: it would be moved with it, and be emptied when the tree is removed."""
+    try:
+        with open(mountinfo, "rb") as handle:
+            lines = handle.read().splitlines()
+    except OSError:
+        return
+    inside = os.fsencode(root) + b"/"
+    for line in lines:
+        # The kernel writes blanks as octal numbers.
+        point = re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found.group(1), 8)]), (line.split(b" ") + [b""] * 5)[4])
+        if point.startswith(inside):
+            raise CudaError(
+                "%s is mounted inside %s. Unmount it first." % (os.fsdecode(point), root), reason="root-not-usable", root=root
+            )
 
 
 def make_folder(path: str, mode: int = 0o755) -> None:

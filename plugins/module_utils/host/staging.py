@@ -15,7 +15,7 @@ import typing as t
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.download import is_full
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.exchange import discard, tidy
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import Place
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import make_folder
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import make_folder, refuse_mounts
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
 MARGIN = 64 << 20  # what is left free for everybody else
@@ -27,6 +27,7 @@ _SYNC_FILE_RANGE_WRITE = 2
 @contextlib.contextmanager
 def staged(place: Place) -> t.Iterator[tuple[str, str]]:
     """A folder ``staging/<token>`` with the path of a tree to be built in it; gone at the end, however it ends."""
+    refuse_mounts(place.root)
     token = secrets.token_hex(16)
     folder = posixpath.join(place.staging, token)
     make_folder(posixpath.join(folder, "tree"))

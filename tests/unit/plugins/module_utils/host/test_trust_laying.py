@@ -7,13 +7,24 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import struct
+import subprocess
+import sys
 import typing as t
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host import exchange, fetch_share, lock, ownership, places, receipts
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host import (
+    add_cudnn,
+    exchange,
+    fetch_share,
+    lock,
+    ownership,
+    places,
+    receipts,
+)
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.download import Options, fetch
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe_receipts import read_receipts
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import Place
@@ -270,3 +281,75 @@ def test_the_group_that_holds_all_users_is_none_of_the_system(tmp_path: Path) ->
     os.chown(folder, 0, 100)
     folder.chmod(0o775)
     _refused(lambda: places.safe_folder(str(folder)), "root-not-safe")
+
+
+def test_what_is_mounted_inside_a_tree_keeps_it_from_being_changed(maker: Maker, tmp_path: Path) -> None:
+    maker.toolkit(artifacts=[maker.runtime()])
+    (tmp_path / "mountinfo").write_text(
+        "22 1 0:21 / / rw - ext4 /dev/sda rw\n23 22 0:21 /x %s rw - ext4 /dev/sda rw\n" % (str(maker.base) + "/a\\040b/lib")
+    )
+    places.refuse_mounts(str(maker.root()), str(tmp_path / "mountinfo"))
+    places.refuse_mounts(str(maker.root()), str(tmp_path / "none"))
+    text = _refused(lambda: places.refuse_mounts(str(maker.base / "a b"), str(tmp_path / "mountinfo")), "root-not-usable")
+    assert text == "%s/a b/lib is mounted inside %s/a b. Unmount it first." % (maker.base, maker.base)
+
+
+@as_root
+def test_the_files_of_a_mount_outlive_the_removal_of_the_tree(maker: Maker, tmp_path: Path) -> None:
+    if shutil.which("unshare") is None:
+        pytest.skip("there is no unshare to mount something with")
+    maker.toolkit(artifacts=[maker.runtime()])
+    other = tmp_path / "other"
+    shutil.copytree(maker.root() / LIB, other, symlinks=True)
+    code = "import sys; sys.path.insert(0, %r); import conftest\n" % str(Path(__file__).resolve().parents[4])
+    code += "from ansible_collections.gpufleet.cuda.plugins.module_utils.host import apply\n"
+    code += "from ansible_collections.gpufleet.cuda.tests.support.trees import DEFAULTS\n"
+    code += "apply.toolkit({**DEFAULTS, 'state': 'absent', 'root': sys.argv[1]}, check=False)\n"
+    shell = 'mount --bind "$1" "$2" || exit 77; shift 2; exec "$@"'
+    argv = ["unshare", "-m", "sh", "-c", shell, "sh", str(other), str(maker.root() / LIB), sys.executable, "-c", code]
+    done = subprocess.run([*argv, str(maker.root())], capture_output=True, text=True, check=False)
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("nothing can be mounted here: %s" % done.stderr.strip())
+    assert "is mounted inside" in done.stderr
+    assert (other / "libcudart.so.13.3.29").exists()
+
+
+def test_a_half_placed_cudnn_is_taken_back_under_the_lock(maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = maker.foreign()
+    maker.add("cuda-12.9", **dict(maker.cudnn(), cuda_major=12))
+    seen: list[str] = []
+
+    def recover(path: str) -> list[str]:
+        seen.append(path)
+        _refused(lambda: lock.locked(str(maker.base), 0).__enter__(), "locked")
+        return []
+
+    monkeypatch.setattr(add_cudnn, "recover", recover)
+    maker.toolkit("cuda-12.9", state="clean")
+    assert seen == [str(root)]
+
+
+@as_root
+def test_a_folder_that_became_a_link_is_not_gone_through(maker: Maker, tmp_path: Path) -> None:
+    maker.foreign()
+    maker.add("cuda-12.9", **dict(maker.cudnn(), cuda_major=12))
+    targets, elsewhere = maker.root("cuda-12.9") / "targets", tmp_path / "elsewhere"
+    os.rename(targets, elsewhere)
+    targets.symlink_to(elsewhere)
+    have = receipts.load_added(str(maker.root("cuda-12.9")))
+    assert have is not None
+    times = [[*row[:2], (maker.root("cuda-12.9") / row[0]).stat().st_mtime_ns] for row in have.times]
+    receipts.save(have._replace(times=times), receipts.added_path(str(maker.root("cuda-12.9"))))
+    before = tree_digest(elsewhere, times=True)
+    add_cudnn._undo(str(maker.root("cuda-12.9")), have._replace(times=times))
+    assert tree_digest(elsewhere, times=True) == before
+
+
+def test_cleaning_leaves_nothing_in_a_tree_of_others(maker: Maker) -> None:
+    root = maker.foreign()
+    before = tree_digest(root, times=True)
+    maker.add("cuda-12.9", **dict(maker.cudnn(), cuda_major=12))
+    maker.toolkit("cuda-12.9", state="clean")
+    assert sorted(os.listdir(root / ".gpufleet")) == ["cudnn.json"]
+    maker.add("cuda-12.9", state="absent")
+    assert tree_digest(root, times=True) == before
