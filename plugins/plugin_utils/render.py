@@ -103,7 +103,7 @@ def _tree(tree: Tree) -> str:
     parts = [tree.version]
     if tree.cudnn:
         parts.append("cuDNN %s" % tree.cudnn)
-    parts += [part for part in (tree.profile, tree.method) if part]
+    parts += [part for part in (tree.profile, tree.method) if part and part != "none"]
     return ", ".join(parts)
 
 

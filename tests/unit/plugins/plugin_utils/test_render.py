@@ -41,6 +41,7 @@ LAID = Plan(
         Tree(A, "11.8.0", "8.9.6", 11, "wheel", "cuda_method is wheel", "runtime", "lay"),
         Tree("/usr/local/cuda-12.8", "12.8.1", None, 12, "wheel", "it was laid as wheel", "compile", "right"),
         Tree(C, "13.3.1", None, 13, "wheel", "the tree that stands there was laid as wheel", "runtime", "change"),
+        Tree("/opt/cuda", "13.0", "9.28.1", 13, "none", "/opt/cuda stands there and is not ours (runfile)", None, "change"),
     ),
 )
 LAID_TEXT = """\
@@ -65,6 +66,7 @@ Actions:
 Trees:
   /usr/local/cuda-11.8  11.8.0, cuDNN 8.9.6, runtime, wheel (cuda_method is wheel)
   /usr/local/cuda-13.3  13.3.1, runtime, wheel (the tree that stands there was laid as wheel)
+  /opt/cuda             13.0, cuDNN 9.28.1 (/opt/cuda stands there and is not ours (runfile))
 
 Plan: 2 to lay, 1 to change, 1 to remove; 1 verification; at least 1.0 GiB to download."""
 
