@@ -109,7 +109,7 @@ def _tree(tree: Tree) -> str:
 
 def _trees(trees: Sequence[Tree]) -> list[str]:
     """Which rule decided, for the trees that are touched."""
-    touched = [tree for tree in trees if tree.state not in ("right", "foreign")]
+    touched = [tree for tree in trees if tree.state not in ("right", "foreign", "without")]
     if not touched:
         return []
     widest = max(len(tree.root) for tree in touched)

@@ -41,6 +41,7 @@ LAID = Plan(
         Tree(A, "11.8.0", "8.9.6", 11, "wheel", "cuda_method is wheel", "runtime", "lay"),
         Tree("/usr/local/cuda-12.8", "12.8.1", None, 12, "wheel", "it was laid as wheel", "compile", "right"),
         Tree(C, "13.3.1", None, 13, "wheel", "the tree that stands there was laid as wheel", "runtime", "change"),
+        Tree("/usr/local/cuda-13.5", "13.5", None, 13, None, "", None, "without"),
         Tree("/opt/cuda", "13.0", "9.28.1", 13, "none", "/opt/cuda stands there and is not ours (runfile)", None, "change"),
     ),
 )
