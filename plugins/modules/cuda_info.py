@@ -193,6 +193,12 @@ cuda:
       type: list
       elements: dict
       sample: []
+    occupied:
+      description: Files, and links to files or to empty folders, that have the name of a toolkit, so that none can be laid there.
+      returned: success
+      type: list
+      elements: dict
+      sample: []
     cudnn:
       description: Each cuDNN in a known place.
       returned: success

@@ -115,10 +115,10 @@ def plan_tree(scene: Scene, request: ToolkitRequest, choice: ToolkitChoice) -> O
 def _in_the_way(scene: Scene, root: str) -> Finding | None:
     """Something at the root that is no toolkit: a dangling link, a file, a folder of something else."""
     broken = next((row for row in scene.facts.get("broken_links", []) if row["path"] == root), None)
-    other = next((row for row in scene.facts.get("occupied", []) if row["path"] == root), None)
+    other = next((row for row in scene.facts["occupied"] if row["path"] == root), None)
     if broken is None and other is None:
         return None
-    what = "a link that leads nowhere" if broken else "a %s that is no toolkit" % str((other or {}).get("kind", "file"))
+    what = "a link that leads nowhere" if broken else "a %s that is no toolkit" % str((other or {}).get("kind"))
     return Finding(
         "foreign-tree",
         "refuse",

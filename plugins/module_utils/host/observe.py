@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import typing as t
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.observe_machine import observe_machine
@@ -23,5 +24,6 @@ def observe(
 ) -> dict[str, t.Any]:
     """All facts of a host. Nothing is changed, and what could not be asked is said in ``notes``."""
     machine = observe_machine(host)
-    trees = observe_trees(host, machine, roots=roots, state_dir=state_dir, interpreters=interpreters, default_link=default_link)
+    link = posixpath.normpath(default_link)
+    trees = observe_trees(host, machine, roots=roots, state_dir=state_dir, interpreters=interpreters, default_link=link)
     return {**machine, **trees, "notes": [*machine.get("notes", []), *trees["notes"]]}

@@ -57,6 +57,7 @@ def observe_trees(
     return {
         "toolkits": [tree.facts for tree in trees],
         "broken_links": sorted([*places.broken, *dead_links], key=lambda row: str(row["path"])),
+        "occupied": places.occupied,
         "cudnn": cudnn,
         "default_link": observe_default_link(host, default_link, notes),
         "path": {

@@ -35,12 +35,13 @@ class Places(t.NamedTuple):
     """What was found.
 
     ``roots`` maps a resolved root to its other names, ``compilers`` each nvcc of PATH to the root of its tree. ``broken`` are
-    links with the name of a toolkit that lead nowhere, with why.
+    links with the name of a toolkit that lead nowhere, with why. ``occupied`` are files with such a name.
     """
 
     roots: dict[str, list[str]]
     compilers: dict[str, str | None]
     broken: list[dict[str, t.Any]]
+    occupied: list[dict[str, t.Any]]
     notes: list[str]
 
 
@@ -71,6 +72,7 @@ class _Finder:
         self._roots: dict[str, set[str]] = {}
         self._compilers: dict[str, str | None] = {}
         self._broken: dict[str, dict[str, t.Any]] = {}
+        self._occupied: dict[str, dict[str, t.Any]] = {}
         self._notes: list[str] = []
 
     def names(self, folder: str) -> list[str]:
@@ -94,8 +96,16 @@ class _Finder:
                 self._broken[path] = {"path": path, "state": resolved.state, "chain": resolved.chain}
             elif resolved.path is not None and self._is_toolkit(resolved.path, posixpath.basename(path)):
                 self._add(resolved.path, path)
+            elif resolved.path is not None and TREE_NAME.match(posixpath.basename(path)):
+                self._look_in_the_way(path, resolved.path)
         except Unreadable as exc:
             self._notes.append(str(exc))
+
+    def _look_in_the_way(self, path: str, resolved: str) -> None:
+        """The name of a toolkit, and no toolkit: a tree can only be laid there when it is an empty folder, and no link to one."""
+        is_link = self._host.readlink(path) is not None
+        if is_link or not self._host.is_dir(resolved):
+            self._occupied[path] = {"path": path, "kind": "link" if is_link else "file"}
 
     def look_in_hpc_sdk(self) -> None:
         """NVIDIA's HPC SDK: Linux_<arch>/<release>/cuda/<minor>, several of each."""
@@ -172,7 +182,8 @@ class _Finder:
         for root in self._roots:
             self._look_for_circles(root)
         roots = {root: sorted(names - {root}) for root, names in sorted(self._roots.items())}
-        return Places(roots, self._compilers, [self._broken[path] for path in sorted(self._broken)], self._notes)
+        broken, occupied = ([rows[path] for path in sorted(rows)] for rows in (self._broken, self._occupied))
+        return Places(roots, self._compilers, broken, occupied, self._notes)
 
     def _add(self, root: str, name: str) -> None:
         self._roots.setdefault(root, set()).add(name)
@@ -184,7 +195,8 @@ class _Finder:
         if not self._host.is_dir(root):
             return False
         if TREE_NAME.match(name) or TREE_NAME.match(posixpath.basename(root)):
-            return True
+            # An empty folder is free for a tree. Of a recorded machine it may only be known that there is one.
+            return bool(self._host.listdir(root)) or self._host.presence(posixpath.join(root, "bin")) is None
         return any(self._exists(posixpath.join(root, sign)) for sign in _SIGNS) or (
             # A folder of somebody's own, half filled
             posixpath.basename(root) == "cuda"

@@ -169,7 +169,7 @@ CHANGES = [
     pytest.param(
         {"toolkits": [our_tree(C, "13.3.1")], "default_link": link(C, "gpufleet")},
         one(state="absent"),
-        ["remove_default:/usr/local/cuda", "remove_toolkit:" + C],
+        ["remove_toolkit:" + C, "remove_default:/usr/local/cuda"],
         id="default-leads-to-what-is-removed",
     ),
     pytest.param(
@@ -230,6 +230,7 @@ REFUSALS = [
     pytest.param(
         {"broken_links": [{"path": C, "state": "dangling", "chain": [C, "/gone"]}]}, one(), "foreign-tree", C, id="dangling-link"
     ),
+    pytest.param({"occupied": [{"path": C, "kind": "file"}]}, one(), "foreign-tree", C, id="file-at-the-root"),
     pytest.param(
         {"default_link": link(None, state="directory")}, {**one(), "default": "13.3"}, "default-link-blocked", None, id="folder"
     ),
@@ -248,10 +249,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("found", "declaration", "reason", "subject"), REFUSALS)
 def test_refusals(found: dict[str, Any], declaration: dict[str, Any], reason: str, subject: str | None) -> None:
-    before = facts(**copy.deepcopy(found))
-    if "occupied" in found:
-        before["occupied"] = found["occupied"]
-    plan = plan_of(declaration, before)
+    plan = plan_of(declaration, facts(**copy.deepcopy(found)))
     assert reason in said(plan), plan.findings
     finding = next(finding for finding in plan.findings if finding.id == reason)
     assert subject in (None, finding.subject)
