@@ -192,14 +192,9 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.utf8 import sayable
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verified import (
-    default_state_dir,
-    fingerprint,
-    fingerprint_inputs,
-    record,
-)
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verified import default_state_dir, record, verification
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verify import CHECKS, counts, outcome, verify
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verify_check import FAILED, Check, Cudnn, Tree
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verify_check import FAILED, PASSED, Check, Cudnn, Tree
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
 
 _CHECKS = ["receipt", "links", "elf", "loader", "cudnn", "nvcc", "compile", "torch"]
@@ -244,7 +239,9 @@ def run(host: Host, params: t.Mapping[str, t.Any], *, record_it: bool, tmpdir: s
         for item in params["trees"]
     ]
     # Before the checks: what changes while they run differs from this fingerprint, so the next run verifies again.
-    now = fingerprint(*fingerprint_inputs(host, params["roots"], params["interpreters"]))
+    state_dir = params["state_dir"] or default_state_dir(params["roots"])
+    before = verification(host, state_dir, params["roots"], params["interpreters"])
+    now = before["fingerprint"]
     checks = verify(host, trees, params["interpreters"], checks=params["checks"], tmpdir=tmpdir)
     result: dict[str, t.Any] = {
         "changed": False,
@@ -258,14 +255,20 @@ def run(host: Host, params: t.Mapping[str, t.Any], *, record_it: bool, tmpdir: s
     if record_it and set(params["checks"]) == set(CHECKS):
         brief = [{key: check[key] for key in ("id", "subject", "outcome", "evidence")} for check in result["checks"]]
         result["recorded"] = record(
-            params["state_dir"] or default_state_dir(params["roots"]),
+            state_dir,
             state=result["outcome"],
             fingerprint=now,
-            trees=[host.resolve(tree.root).path or tree.root for tree in trees],
+            trees={host.resolve(tree.root).path or tree.root for tree in trees} | _still_proven(before, result["outcome"]),
             checks=brief,
             drift=_drift(host, checks),
         )
     return result
+
+
+def _still_proven(before: t.Mapping[str, t.Any], now: str) -> set[str]:
+    """Trees that another declaration had verified: nothing has changed since, so that still holds."""
+    holds = now == before["state"] == PASSED and before["recorded"] == before["fingerprint"]
+    return set(before["trees"]) if holds else set()
 
 
 def _drift(host: Host, checks: list[Check]) -> dict[str, list[dict[str, str]]]:
@@ -281,7 +284,9 @@ def message(checks: list[dict[str, t.Any]]) -> str:
     """One line for each failed check: what, why, what to do."""
     failed = [check for check in checks if check["outcome"] == FAILED]
     lines = ["%d of %d checks failed." % (len(failed), len(checks))]
-    lines += ["%s of %s: %s. %s" % (check["id"], check["subject"], check["evidence"], check["remedy"]) for check in failed]
+    lines += [
+        "%s of %s: %s. %s" % (check["id"], check["subject"], check["evidence"].rstrip("."), check["remedy"]) for check in failed
+    ]
     return "\n".join(lines)
 
 

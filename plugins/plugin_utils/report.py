@@ -69,7 +69,8 @@ def _commands(tree: Mapping[str, Any]) -> list[str]:
     return [
         "export CUDA_HOME=%s" % root,
         'export PATH=%s:"$PATH"' % shlex.quote("%s/bin" % tree["root"]),
-        "nvcc app.cu -o app%s -L%s -Xlinker -rpath=%s" % (flags, lib64, lib64),
+        # Quoted twice: nvcc hands words for the linker to a shell as they are.
+        "nvcc app.cu -o app%s -L%s -Xlinker -rpath=%s" % (flags, lib64, shlex.quote(lib64)),
     ]
 
 

@@ -260,12 +260,13 @@ while [ $# -gt 0 ]; do
     -o) out=$2; shift ;;
     -Xlinker) options="$options -Wl,$2"; shift ;;
     -cudart) options="$options -lcudart"; shift ;;
-    -L* | -D* | -l*) options="$options $1" ;;
+    -L*) options="$options '$1'" ;;
+    -D* | -l*) options="$options $1" ;;
     esac
     shift
 done
-# The options follow the source, so that the linker keeps what it needs of them.
-gcc -x c -o "$out" - -x none $options <<'EOF'
+# The options follow the source, so that the linker keeps what it needs of them. As with the real one a shell reads them again.
+eval "gcc -x c -o '$out' - -x none $options" <<'EOF'
 #include <stdio.h>
 int cudaRuntimeGetVersion(int *), cudaGetDeviceCount(int *), cublasGetProperty(int, int *);
 int main(void) {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import shlex
 import shutil
 import tempfile
 import typing as t
@@ -150,7 +151,8 @@ def _build(host: Host, tree: Tree, folder: str, *, native: bool) -> _Built:
     cublas = host.is_file(tree.path("include/cublas_v2.h")) and host.exists(tree.path("lib64/libcublas.so"))
     program = posixpath.join(folder, "probe")
     argv = [tree.path("bin/nvcc"), "-o", program, posixpath.join(folder, "probe.cu"), "-cudart", "shared"]
-    argv += ["-L" + tree.path("lib64"), "-Xlinker", "-rpath=" + tree.path("lib64")]
+    # nvcc quotes folders for the shell that it starts, and leaves words for the linker as they are.
+    argv += ["-L" + tree.path("lib64"), "-Xlinker", "-rpath=" + shlex.quote(tree.path("lib64"))]
     argv += ["-DWITH_CUBLAS", "-lcublas"] if cublas else []
     argv += ["-arch=native"] if native else []
     result = _nvcc(host, argv, folder)

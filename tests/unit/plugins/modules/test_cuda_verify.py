@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
@@ -92,6 +94,23 @@ def test_a_failure_names_each_check_and_is_recorded(tree, tmp_path, capsys) -> N
     ]
     recorded = json.loads((tmp_path / "state" / "verified.json").read_text())
     assert (recorded["state"], recorded["trees"], len(recorded["checks"])) == ("failed", [str(tree)], 7)
+
+
+def test_what_another_declaration_had_verified_still_holds(tree, tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(cuda_verify, "verify", lambda *_args, **_how: [])
+    other = tree.with_name("cuda-12.5")
+    shutil.copytree(tree, other, symlinks=True)
+    roots, state = [str(tmp_path / "base")], str(tmp_path / "state")
+
+    def verified(*paths: Path) -> list[str]:
+        trees = [{"root": str(path), "version": path.name[len("cuda-") :] + ".1"} for path in paths]
+        assert call(capsys, trees=trees, roots=roots, state_dir=state)[1]["outcome"] == "passed"
+        return verification(Host(), state, roots, [])["trees"]
+
+    assert verified(tree) == [str(tree)]
+    assert verified(other) == [str(tree), str(other)]
+    (tree / "version.txt").write_text("CUDA Version 12.4.1")
+    assert verified(other) == [str(other)]
 
 
 def test_check_mode_records_nothing(tmp_path, capsys) -> None:

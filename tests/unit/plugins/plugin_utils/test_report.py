@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 
 import pytest
@@ -99,3 +100,13 @@ def test_the_lines_can_be_pasted_whatever_the_path(root: str, nvcc: bool) -> Non
 def test_nothing_is_said_about_a_module_that_did_not_get_so_far() -> None:
     assert table({"failed": True, "msg": "boom"}) == []
     assert usage({"failed": True, "msg": "boom"}) == []
+
+
+def test_the_line_for_the_compiler_survives_a_blank() -> None:
+    """nvcc hands what is meant for the linker to a shell, after the shell in which it was typed."""
+    line = next(
+        line for line in usage({"outcome": "passed", "trees": [_tree("/my root/cuda", "13.3", None, True)]}) if "nvcc " in line
+    )
+    words = shlex.split(line)
+    assert "-L/my root/cuda/lib64" in words
+    assert shlex.split(words[words.index("-Xlinker") + 1]) == ["-rpath=/my root/cuda/lib64"]
