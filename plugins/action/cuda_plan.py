@@ -14,7 +14,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
-from ansible_collections.gpufleet.cuda.plugins.plugin_utils.declaration import read_declaration
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.declaration import read_declaration, read_removals
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.gate import deciding_finding
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.index_answer import IndexFailure
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan import make_plan, make_removal
@@ -75,12 +75,13 @@ class ActionModule(ActionBase):
                 "facts": {"type": "dict", "required": True},
                 "declaration": {"type": "dict", "required": True},
                 "state": {"type": "str", "choices": ["present", "absent", "verified"], "default": "present"},
-                "remove": {"type": "list", "elements": "str", "default": []},
+                "remove": {"type": "list", "elements": "raw", "default": []},
                 "index_max_age": {"type": "int", "default": 3600},
                 "tables": {"type": "dict", "default": {}},
             }
         )
         # The raw arguments: validation would turn an unquoted 12.10 into text before it is judged.
+        args["remove"] = self._task.args.get("remove")
         facts = plain(self._task.args["facts"])
         declared = plain(self._task.args["declaration"])
         host = str(task_vars.get("inventory_hostname", "this host"))
@@ -98,8 +99,9 @@ class ActionModule(ActionBase):
         if args["state"] == "verified":
             return make_verification(facts, passed["interpreters"] or [])
         if args["state"] == "absent":
+            names, wrong = read_removals(args["remove"])
             return make_removal(
-                declaration, facts, tables, args["remove"], mistakes=mistakes, lock_timeout=passed["lock_timeout"]
+                declaration, facts, tables, names, mistakes=[*mistakes, *wrong], lock_timeout=passed["lock_timeout"]
             )
         return make_plan(
             declaration,

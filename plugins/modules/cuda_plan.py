@@ -59,8 +59,9 @@ options:
     description:
       - For O(state=absent), versions or folders of the trees to remove.
       - Empty means every tree of ours under the declared roots, and every cuDNN that was added to trees of others.
+      - Versions are quoted strings, as in a declaration.
     type: list
-    elements: str
+    elements: raw
     default: []
   index_max_age:
     description:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import key
+from ansible_collections.gpufleet.cuda.plugins.module_utils.read.versions import is_dotted, key
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.findings import Finding, ordered
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.join import merge_requests
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.lookup import minors
@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.cuda.plugins.plugin_utils.requests import (
 )
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import Tables, load_tables
 
-__all__ = ["Declaration", "ProjectRequest", "ToolkitRequest", "read_declaration"]
+__all__ = ["Declaration", "ProjectRequest", "ToolkitRequest", "read_declaration", "read_removals"]
 
 METHODS = ("auto", "archive", "package", "wheel")
 _KEYS = (
@@ -181,3 +181,20 @@ def _judge_default(declared: Declaration, tables: Tables, mistakes: Mistakes) ->
         mistakes.add("default-not-declared", "cuda_default", cause, "Name a toolkit that is declared present.")
     elif not same and key(short) not in {key(minor) for minor in minors(tables)}:
         mistakes.unknown_version("cuda_default", wanted, minors(tables))
+
+
+def read_removals(raw: Any) -> tuple[list[str], list[Finding]]:
+    """What is to be removed: versions and folders of trees. As raw as versions of a declaration, and for the same reason."""
+    mistakes = Mistakes()
+    values = raw.split(",") if isinstance(raw, str) else [] if raw is None else raw if isinstance(raw, list) else [raw]
+    names = []
+    for index, value in enumerate(values):
+        subject = "cuda_remove[%d]" % index
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            mistakes.not_quoted(subject, subject, value)
+        elif isinstance(value, str) and (value.strip().startswith("/") or is_dotted(value.strip())):
+            names.append(value.strip())
+        else:
+            cause = "%s is %s, which is neither a version nor the folder of a tree." % (subject, quoted(value))
+            mistakes.add("wrong-value", subject, cause, 'Write for example "12.4", "12.4.1" or "/usr/local/cuda-12.4".')
+    return names, ordered(mistakes.findings)

@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan_link import pla
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan_model import Action, Draft, Tree, in_order
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan_tree import Outcome, Scene, plan_tree, remove_tree
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import Tables
-from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tree_findings import tree_findings
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tree_findings import receipt_findings, tree_findings
 
 _OWN_FOLDER = "/.gpufleet/"
 
@@ -78,8 +78,10 @@ def make_removal(
     scene = _scene(declaration, facts, tables, lock_timeout)
     roots = declaration.roots()
     actions: list[Action] = []
-    # Only a folder that could not be read stands in the way of removing what lies there.
-    findings = [finding for finding in mistakes if finding.details.get("key") == "root"]
+    # Of the declaration only a folder that could not be read stands in the way of removing what lies there.
+    findings = [
+        finding for finding in mistakes if finding.details.get("key") == "root" or finding.subject.startswith("cuda_remove")
+    ]
     met = set()
     for row in facts["toolkits"]:
         named = {name for name in names if _is_named(row, name)}
@@ -92,9 +94,14 @@ def make_removal(
             # Without a name the cuDNN alone was meant, and it goes.
             findings += outcome.findings if named and not outcome.actions else ()
     findings += [_not_there(name) for name in names if name not in met]
-    actions += plan_link(scene, [], [action.target for action in actions if action.kind == "remove_toolkit"], only=True).actions
+    findings += receipt_findings(facts)
+    link = plan_link(scene, [], [action.target for action in actions if action.kind == "remove_toolkit"], only=True)
+    actions += link.actions
+    findings += link.findings
     if not names:
         actions += _leftovers(facts)
+    if not actions:
+        findings += [_nothing_of_ours(base) for base in roots if not names]
     findings += _not_writable(facts, actions)
     return Draft(in_order(actions), tuple(ordered(findings)), ())
 
@@ -148,6 +155,10 @@ def _not_there(name: str) -> Finding:
         "",
         {"name": name},
     )
+
+
+def _nothing_of_ours(base: str) -> Finding:
+    return Finding("nothing-to-remove", "info", base, "Nothing that was laid here lies under %s." % base, details={"root": base})
 
 
 def _not_writable(facts: Mapping[str, Any], actions: Sequence[Action]) -> list[Finding]:

@@ -22,8 +22,13 @@ def plan_link(scene: Scene, trees: Sequence[Tree], removed: Collection[str], *, 
     if wanted == "none":
         return Outcome(actions=(_remove(link, "cuda_default is none"),)) if ours else Outcome()
     if wanted is None:
-        leads_nowhere = ours and link["target"] in removed
-        return Outcome(actions=(_remove(link, "the tree that it leads to is removed"),)) if leads_nowhere else Outcome()
+        coming = [tree.root for tree in trees if tree.state != "without"]
+        if ours and link["state"] == "dangling" and link["chain"][-1] not in coming:
+            return Outcome(actions=(_remove(link, "it leads nowhere"),))
+        if link["target"] not in removed:
+            return Outcome()
+        reason = "the tree that it leads to is removed"
+        return Outcome(actions=(_remove(link, reason),)) if ours else Outcome(findings=(_left_behind(link, reason),))
     target = _target(scene, trees, wanted)
     if target is None or (link["state"] == "link" and link["target"] == target):
         return Outcome()
@@ -38,6 +43,18 @@ def plan_link(scene: Scene, trees: Sequence[Tree], removed: Collection[str], *, 
 
 def _remove(link: Mapping[str, Any], reason: str) -> Action:
     return Action("remove_default", link["path"], reason, {"state": "absent", "path": link["path"]})
+
+
+def _left_behind(link: Mapping[str, Any], reason: str) -> Finding:
+    return Finding(
+        "default-link-foreign",
+        "warn",
+        link["path"],
+        "%s is not ours and stays, although %s." % (link["path"], reason),
+        " -> ".join(link["chain"]),
+        "Remove it or point it to another tree, as whoever made it.",
+        {"path": link["path"], "manager": link["manager"], "target": link["target"]},
+    )
 
 
 def _target(scene: Scene, trees: Sequence[Tree], wanted: str) -> str | None:

@@ -22,9 +22,9 @@ KINDS = (
     "replace_cudnn",
     "repair_cudnn",
     "set_default",
-    "remove_default",
     "remove_cudnn",
     "remove_toolkit",
+    "remove_default",
     "verify",
 )
 MODULE = {

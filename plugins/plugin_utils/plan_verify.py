@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan_model import Ac
 
 
 def make_verification(facts: Mapping[str, Any], interpreters: Sequence[str]) -> Draft:
-    """One action that proves each tree of ours, each cuDNN of ours in a tree of others, and the interpreters' torch."""
+    """One action that proves each tree with a receipt of ours, and the interpreters' torch."""
     trees = [tree for row in facts["toolkits"] if (tree := _laid(row)) is not None]
     actions = []
     if trees or interpreters:
@@ -36,6 +36,9 @@ def _laid(row: Mapping[str, Any]) -> Tree | None:
     elif added is not None:
         # Somebody else's tree may not tell its version; the build of the cuDNN that we added to it does.
         version, cudnn = str(row["version"] or "%d.0" % added["cuda_major"]), added
+    elif row.get("receipt_problem"):
+        # What it has to hold nobody can tell, and that is what verification says.
+        version, cudnn = str(row["version"] or "0.0"), None
     else:
         return None
     return Tree(

@@ -146,6 +146,9 @@ def summary(plan: Plan, facts: Mapping[str, Any]) -> str:
 
 
 def _nothing(plan: Plan, facts: Mapping[str, Any]) -> str:
+    gone = [finding.cause for finding in plan.findings if finding.id == "nothing-to-remove"]
+    if gone:
+        return " ".join(("Nothing to remove.", *gone))
     standing = [tree for tree in plan.trees if tree.state in ("right", "foreign")]
     if not standing:
         return "Nothing to do. No tree is declared for this host."

@@ -27,6 +27,21 @@ def tree_findings(facts: Facts, tables: Tables | None = None) -> list[Finding]:
     return ordered([*found, *cudnn_without_code(facts, tables)] if tables is not None else found)
 
 
+def receipt_findings(facts: Facts) -> Iterator[Finding]:
+    """Trees that we laid and whose receipt cannot be believed: they count as somebody else's."""
+    for tree in facts["toolkits"]:
+        if tree.get("receipt_problem"):
+            yield Finding(
+                "receipt-unreadable",
+                "warn",
+                tree["root"],
+                f"{tree['root']} has a receipt of ours that cannot be believed, so it counts as somebody else's and is left.",
+                evidence=tree["receipt_problem"],
+                remedy="Put the receipt back, or move the tree away and run again to lay it anew.",
+                details={"root": tree["root"]},
+            )
+
+
 def _default_link(facts: Facts) -> Iterator[Finding]:
     """Links that lead nowhere: the default one and those with the name of a release."""
     broken = {row["path"]: row for row in facts["broken_links"]}
@@ -50,7 +65,9 @@ def _default_link(facts: Facts) -> Iterator[Finding]:
             if posixpath.basename(path).startswith("libcudnn"):
                 yield _dead_cudnn_link(path, row)
                 continue
-            owner = "update-alternatives --auto cuda" if link["manager"] and path == link["path"] else None
+            owner = (
+                "update-alternatives --auto cuda" if link["manager"] == "update-alternatives" and path == link["path"] else None
+            )
             yield Finding(
                 "cuda-link-dangling",
                 "warn",
@@ -276,6 +293,7 @@ def _loader(facts: Facts) -> Iterator[Finding]:
 
 
 RULES = (
+    receipt_findings,
     _default_link,
     _default_version,
     _names,

@@ -33,7 +33,8 @@ class Outcome(t.NamedTuple):
         if self.deferred:
             users = ", ".join("%s (pid %d of %s)" % (user.program, user.pid, user.user) for user in self.in_use_by[:_SHOWN])
             said.append(
-                "%s is left as it is for now, because running processes use it: %s%s. End them and run again, or set when_in_use."
+                "%s is left as it is for now, because running processes use it: %s%s. "
+                "End them and run again, or set when_in_use=proceed."
                 % (path, users, " and %d more" % (len(self.in_use_by) - _SHOWN) if len(self.in_use_by) > _SHOWN else "")
             )
         elif self.changed and self.kept:

@@ -123,6 +123,14 @@ def test_removal(run: Run) -> None:
     assert result["changed"] is True
 
 
+def test_removal_of_a_number_is_refused(run: Run) -> None:
+    """12.10 arrives as 12.1: another tree would go."""
+    found = facts(toolkits=[our_tree("/usr/local/cuda-12.1", "12.1.1")])
+    with pytest.raises(AnsibleActionFail) as caught:
+        run({"facts": found, "declaration": {}, "state": "absent", "remove": [12.10]})
+    assert caught.value.result["reason"] == "version-not-quoted"
+
+
 def test_tables_of_the_user_are_read_and_mistakes_in_them_named(run: Run) -> None:
     with pytest.raises(AnsibleActionFail) as caught:
         run({"facts": facts(), "declaration": dict(WANT), "tables": {"nonsense": []}})

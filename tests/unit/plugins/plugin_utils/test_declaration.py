@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from ansible_collections.gpufleet.cuda.plugins.plugin_utils.declaration import (
     ProjectRequest,
     ToolkitRequest,
     read_declaration,
+    read_removals,
 )
 
 
@@ -285,3 +288,19 @@ def test_anything_can_be_read(raw, joined):
 def test_what_is_no_mapping_is_said(raw):
     if not isinstance(raw, dict):
         assert [finding.id for finding in read_declaration(raw)[1]] == ["wrong-type"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "names", "wrong"),
+    [
+        pytest.param(None, [], [], id="unset"),
+        pytest.param(["11.8", "/usr/local/cuda-12.4"], ["11.8", "/usr/local/cuda-12.4"], [], id="list"),
+        pytest.param("11.8, 12.4", ["11.8", "12.4"], [], id="words-of-the-command-line"),
+        pytest.param([12.10], [], ["version-not-quoted"], id="number"),
+        pytest.param(12.10, [], ["version-not-quoted"], id="number-alone"),
+        pytest.param(["cuda-12.4", True, None, {}], [], ["wrong-value"] * 4, id="neither"),
+    ],
+)
+def test_what_is_to_be_removed_is_judged_raw(raw: Any, names: list[str], wrong: list[str]) -> None:
+    found, mistakes = read_removals(raw)
+    assert (found, [mistake.id for mistake in mistakes]) == (names, wrong)

@@ -13,6 +13,9 @@ from ansible_collections.gpufleet.cuda.plugins.plugin_utils.declaration import r
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.index_answer import IndexFailure
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan import make_removal
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan_finish import finish
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan_model import Plan
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.plan_verify import make_verification
+from ansible_collections.gpufleet.cuda.plugins.plugin_utils.render import summary
 from ansible_collections.gpufleet.cuda.plugins.plugin_utils.tables import load_tables
 from ansible_collections.gpufleet.cuda.tests.support.planning import (
     C28,
@@ -205,8 +208,8 @@ def test_a_toolkit_that_is_not_required_is_left_out_with_the_reason() -> None:
 
 
 REMOVALS = [
-    pytest.param([], ["remove_default:/usr/local/cuda", "remove_cudnn:" + C, "remove_toolkit:" + A], [], id="everything-of-ours"),
-    pytest.param(["11.8"], ["remove_default:/usr/local/cuda", "remove_toolkit:" + A], [], id="by-version"),
+    pytest.param([], ["remove_cudnn:" + C, "remove_toolkit:" + A, "remove_default:/usr/local/cuda"], [], id="everything-of-ours"),
+    pytest.param(["11.8"], ["remove_toolkit:" + A, "remove_default:/usr/local/cuda"], [], id="by-version"),
     pytest.param([C + "/"], ["remove_cudnn:" + C], [], id="added-cudnn-by-folder"),
     pytest.param(["12.4"], [], ["foreign-tree"], id="foreign"),
     pytest.param(["12.9"], [], ["nothing-to-remove"], id="not-there"),
@@ -223,3 +226,50 @@ def test_removal(names: list[str], expected: list[str], findings: list[str]) -> 
     assert [finding.id for finding in plan.findings] == findings
     again = finish(make_removal(declaration, apply_to_facts(found, plan), load_tables(), names), {}, found)
     assert ids(again) == []
+
+
+def _removal(**found: Any) -> Plan:
+    declaration, mistakes = read_declaration({})
+    return finish(make_removal(declaration, facts(**found), load_tables(), [], mistakes=mistakes), {}, facts(**found))
+
+
+def test_a_link_of_others_to_what_is_removed_is_named() -> None:
+    plan = _removal(toolkits=[our_tree(A, "11.8.0")], default_link=link(A))
+    assert ids(plan) == ["remove_toolkit:" + A]
+    assert [finding.id for finding in plan.findings] == ["default-link-foreign"]
+
+
+def test_a_receipt_that_cannot_be_believed_is_named_before_it_is_left() -> None:
+    plan = _removal(toolkits=[tree(A, "11.8.0", receipt_problem="it is damaged")])
+    assert ids(plan) == []
+    assert [(finding.severity, finding.id) for finding in plan.findings] == [
+        ("warn", "receipt-unreadable"),
+        ("info", "nothing-to-remove"),
+    ]
+    assert summary(plan, facts()) == "Nothing to remove. Nothing that was laid here lies under /usr/local."
+
+
+def test_a_tree_whose_receipt_cannot_be_believed_is_verified() -> None:
+    draft = make_verification(facts(toolkits=[tree(A, "11.8.0", receipt_problem="it is damaged"), tree(B, "12.4.1")]), [])
+    assert [item.root for item in draft.trees] == [A]
+
+
+DANGLING = {
+    "path": "/usr/local/cuda",
+    "state": "dangling",
+    "chain": ["/usr/local/cuda", C],
+    "target": None,
+    "manager": "gpufleet",
+}
+
+
+@pytest.mark.parametrize(
+    ("declaration", "manager", "expected"),
+    [
+        pytest.param({"exclusive": True}, "gpufleet", ["remove_default:/usr/local/cuda"], id="ours"),
+        pytest.param({"exclusive": True}, None, [], id="of-others"),
+        pytest.param({"toolkits": [{"version": "13.3"}]}, "gpufleet", ["lay_toolkit:" + C, "verify:13.3"], id="soon-right-again"),
+    ],
+)
+def test_a_link_that_leads_nowhere(declaration: dict[str, Any], manager: str | None, expected: list[str]) -> None:
+    assert ids(plan_of(declaration, facts(default_link={**DANGLING, "manager": manager}))) == expected
