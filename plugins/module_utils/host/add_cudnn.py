@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.fetch_share imp
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.lay import Laid, Setup, lay
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import ADDED, FOLDER
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.outcome import Outcome
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import drop_if_empty, safe_folder
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import drop_if_empty, make_folders, safe_folder
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import Receipt
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.repair import repair
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.staging import label, staged, sync_all
@@ -174,7 +174,7 @@ def _place(setup: Setup, cudnn: Cudnn, laid: Laid, tree: str, token: str) -> Rec
     )._replace(state="placing", times=times)
     receipts.save(journal, receipts.added_path(root))
     for folder in sorted(fresh):
-        os.makedirs(posixpath.join(root, folder), mode=0o755, exist_ok=True)
+        make_folders(posixpath.join(root, folder))
     for path in _order(laid):
         exchange.place_new(posixpath.join(tree, path), posixpath.join(root, path))
     for folder in {posixpath.dirname(path) for path in paths}:

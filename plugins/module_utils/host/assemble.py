@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.drift import ki
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.fetch_share import copy_file, digest_of
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.lay import Laid
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import FOLDER
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import make_folders
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import FileRow, LinkRow, Receipt
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.staging import label, sync_all
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.cudnn_elf import CANDIDATES, cuda_major_of_library
@@ -48,11 +49,11 @@ def finish(tree: str, want: Tree, laid: Laid, *, token: str, final: str, dirs: l
     for path, target in layout.tree_links(rows, dirs).items():
         links[path] = LinkRow(path, target, "toolkit")
     for folder in dirs:
-        os.makedirs(posixpath.join(tree, folder), mode=0o755, exist_ok=True)
+        make_folders(posixpath.join(tree, folder))
     make_links(tree, links.values(), rows)
     row = _version_file(tree, want)
     rows[row.path] = row
-    os.makedirs(posixpath.join(tree, FOLDER), mode=0o755, exist_ok=True)
+    make_folders(posixpath.join(tree, FOLDER))
     folders = folders_of([*rows, *links], dirs)
     receipt = receipt_of(want, token=token, files=rows.values(), links=links.values(), origins=laid.origins, directories=folders)
     settle(tree, receipt, final)
@@ -113,7 +114,7 @@ def make_links(tree: str, links: t.Iterable[LinkRow], rows: t.Container[str]) ->
         if link.path in rows:
             raise CudaError("%r would have to be a file and a link." % link.path, reason="artifact-conflict")
         path = posixpath.join(tree, link.path)
-        os.makedirs(posixpath.dirname(path), mode=0o755, exist_ok=True)
+        make_folders(posixpath.dirname(path))
         os.symlink(link.target, path)
     check_links(tree, made)
 
@@ -187,10 +188,10 @@ def carry(root: str, tree: str, paths: t.Sequence[str], new: Receipt) -> None:
     for path in paths:
         source, target = posixpath.join(root, path.rstrip("/")), posixpath.join(tree, path.rstrip("/"))
         if path.endswith("/"):
-            os.makedirs(target, mode=0o755, exist_ok=True)
+            make_folders(target)
             _same_looks(source, target)
             continue
-        os.makedirs(posixpath.dirname(target), mode=0o755, exist_ok=True)
+        make_folders(posixpath.dirname(target))
         kind = kind_of(source)
         if kind == "link":
             os.symlink(os.readlink(source), target)
@@ -225,7 +226,7 @@ def clone_rows(root: str, tree: str, rows: t.Iterable[FileRow], *, share: str) -
     """
     for row in rows:
         source, target = posixpath.join(root, row.path), posixpath.join(tree, row.path)
-        os.makedirs(posixpath.dirname(target), mode=0o755, exist_ok=True)
+        make_folders(posixpath.dirname(target))
         if kind_of(source) != "file" or (share == "reflink" and copy_file(source, row, target, how="reflink")):
             continue
         try:

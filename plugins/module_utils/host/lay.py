@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host import layout
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.download import Fetched, Options, fetch
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.fetch_share import Sister, copy_file, sisters
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import Place
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import make_folders
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.pool import Countdown, Pool, cores
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import FileRow, LinkRow
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.staging import WRITE_AHEAD, need_space, start_writing
@@ -272,7 +273,7 @@ class _Layer:
         target = posixpath.join(self._tree, path)
         folder = posixpath.dirname(target)
         if folder not in self._folders:
-            os.makedirs(folder, mode=0o755, exist_ok=True)
+            make_folders(folder)
             self._folders.add(folder)
         return target
 

@@ -114,10 +114,10 @@ def refuse_mounts(root: str, mountinfo: str = "/proc/self/mountinfo") -> None:
             )
 
 
-def make_folder(path: str, mode: int = 0o755) -> None:
+def make_folder(path: str) -> None:
     """Make a folder of ours with what leads to it; permission and read-only file systems get a message of their own."""
     try:
-        os.makedirs(path, mode=mode, exist_ok=True)
+        make_folders(path)
     except FileExistsError as exc:
         raise CudaError("%r is in the way: it is no folder." % path, reason="root-not-usable", path=path) from exc
     except OSError as exc:
@@ -126,6 +126,18 @@ def make_folder(path: str, mode: int = 0o755) -> None:
             reason="root-not-writable",
             path=path,
         ) from exc
+
+
+def make_folders(path: str) -> None:
+    """As ``os.makedirs``, which leaves the folders on the way open to whomever an access list of the base names."""
+    try:
+        os.mkdir(path, 0o755)
+    except FileNotFoundError:
+        make_folders(posixpath.dirname(path))
+        make_folders(path)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
 
 
 def drop_if_empty(*paths: str) -> None:

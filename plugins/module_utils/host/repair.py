@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.cuda.plugins.module_utils.host.in_use import u
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.lay import Laid, Setup, Want, lay
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import FOLDER, TREE
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.outcome import Outcome
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.places import make_folders
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.receipts import FileRow, Receipt
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.staging import label, staged, sync_all
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
@@ -115,15 +116,15 @@ def _stage(setup: Setup, have: Receipt, wants: t.Sequence[Want], drift: Drift, t
 
 def _put_back(root: str, tree: str, drift: Drift) -> None:
     for folder in sorted(drift.directories):
-        os.makedirs(posixpath.join(root, folder), mode=0o755, exist_ok=True)
+        make_folders(posixpath.join(root, folder))
     for row in drift.files:
         target = posixpath.join(root, row.path)
-        os.makedirs(posixpath.dirname(target), mode=0o755, exist_ok=True)
+        make_folders(posixpath.dirname(target))
         os.rename(posixpath.join(tree, row.path), target)
     for number, link in enumerate(drift.links):
         temporary = posixpath.join(tree, ".link-%d" % number)
         target = posixpath.join(root, link.path)
-        os.makedirs(posixpath.dirname(target), mode=0o755, exist_ok=True)
+        make_folders(posixpath.dirname(target))
         os.symlink(link.target, temporary)
         os.rename(temporary, target)
     for folder in sorted({posixpath.dirname(path) for path in drift.what}):

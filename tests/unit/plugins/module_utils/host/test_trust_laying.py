@@ -50,12 +50,12 @@ def _refused(call: t.Callable[[], t.Any], reason: str) -> str:
     return str(caught.value)
 
 
-def _let_write(path: Path, uid: int) -> None:
+def _let_write(path: Path, uid: int, kind: str = "access") -> None:
     """An access list that lets ``uid`` write, as setfacl makes it."""
     rows = ((1, 7, -1), (2, 7, uid), (4, 5, -1), (16, 7, -1), (32, 5, -1))
     data = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *row) for row in rows)
     try:
-        os.setxattr(path, "system.posix_acl_access", data)
+        os.setxattr(path, "system.posix_acl_" + kind, data)
     except OSError as exc:
         pytest.skip("this file system keeps no access lists: %s" % exc)
 
@@ -247,12 +247,12 @@ def test_a_folder_that_appears_before_the_lock_is_taken_is_looked_at_again(
     precious.write_text("precious")
     make = lock.make_folder
 
-    def plant(path: str, mode: int = 0o755) -> None:
+    def plant(path: str) -> None:
         if not os.path.lexists(path):
             os.mkdir(path)
             os.chown(path, OTHER, OTHER)
             os.link(precious, path + "/lock")
-        make(path, mode)
+        make(path)
 
     monkeypatch.setattr(lock, "make_folder", plant)
 
@@ -272,6 +272,21 @@ def test_an_access_list_that_lets_others_write_counts(tmp_path: Path) -> None:
     assert ownership.path_problem(Host(), str(folder)) == "%s can be written by others" % folder
     assert ownership.tree_problem(str(folder)) == "%s can be written by others" % folder
     _refused(lambda: places.safe_folder(str(folder)), "root-not-safe")
+
+
+def test_nobody_may_write_a_tree_whatever_the_base_hands_down(maker: Maker) -> None:
+    _let_write(maker.base, OTHER, "default")
+    maker.base.chmod(0o2775)
+    old = os.umask(0o077)
+    try:
+        maker.toolkit(artifacts=[maker.runtime()], cudnn=maker.cudnn())
+        maker.add(**maker.cudnn("9.29.0.5"))
+    finally:
+        os.umask(old)
+    folders = [maker.base / ".gpufleet", maker.root(), *maker.root().rglob("*")]
+    modes = {(path.is_dir(), path.stat().st_mode & 0o777) for path in folders if not path.is_symlink()}
+    assert modes == {(True, 0o755), (False, 0o644)}
+    assert ownership.tree_problem(str(maker.root())) is None
 
 
 @as_root
