@@ -131,7 +131,7 @@ def _artifact(name: str, version: str, info: Mapping[str, Any], size: int | None
     url = without_credentials(info["url"])
     filename = urllib.parse.unquote(urllib.parse.urlsplit(url).path.rpartition("/")[2])
     sha256 = (info.get("archive_info") or {}).get("hashes", {}).get("sha256")
-    if not sha256:
+    if not re.fullmatch(r"[0-9a-f]{64}", sha256 or ""):
         raise CudaError(
             "The package index gives no sha256 for %s, and nothing is laid without one. Use an index that has them." % filename,
             reason="index-without-checksums",

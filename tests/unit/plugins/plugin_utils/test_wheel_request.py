@@ -127,9 +127,11 @@ def test_report() -> None:
     assert [a["size"] for a in read_report(report, {}).artifacts] == [None, None]
 
 
-def test_a_file_without_checksum_is_refused() -> None:
-    report = {"install": [item("nvidia-a", "1", "https://index.example/nvidia_a-1-py3-none-any.whl", requested=True)]}
-    report["install"][0]["download_info"] = {"url": "https://index.example/nvidia_a-1-py3-none-any.whl"}
+@pytest.mark.parametrize("hashes", [{}, {"sha256": "../../x"}, {"sha256": ""}, {"sha256": "A" * 64}, {"md5": "0" * 32}])
+def test_a_file_without_checksum_is_refused(hashes: dict[str, str]) -> None:
+    url = "https://index.example/nvidia_a-1-py3-none-any.whl"
+    report = {"install": [item("nvidia-a", "1", url, requested=True)]}
+    report["install"][0]["download_info"] = {"url": url, "archive_info": {"hashes": hashes}}
     with pytest.raises(CudaError) as caught:
         read_report(report, {})
     assert caught.value.reason == "index-without-checksums"
