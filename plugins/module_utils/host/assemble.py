@@ -196,7 +196,7 @@ def carry(root: str, tree: str, paths: t.Sequence[str], new: Receipt) -> None:
         if kind == "link":
             os.symlink(os.readlink(source), target)
             _same_looks(source, target)
-        else:  # pipes and the like, too
+        elif kind is not None:  # pipes and the like, too
             try:
                 os.link(source, target, follow_symlinks=False)
             except OSError:

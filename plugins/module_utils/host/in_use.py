@@ -9,6 +9,7 @@ process that loaded a library from there may still open the next one by the tree
 
 from __future__ import annotations
 
+import contextlib
 import os
 import posixpath
 import pwd
@@ -84,8 +85,9 @@ def _inodes(root: str, only: t.Callable[[str], bool] | None) -> set[tuple[int, i
         for name in names:
             path = posixpath.join(folder, name)
             if only is None or only(posixpath.relpath(path, root)):
-                entry = os.lstat(path)
-                found.add((entry.st_dev, entry.st_ino))
+                with contextlib.suppress(FileNotFoundError):
+                    entry = os.lstat(path)
+                    found.add((entry.st_dev, entry.st_ino))
     return found
 
 

@@ -368,3 +368,21 @@ def test_cleaning_leaves_nothing_in_a_tree_of_others(maker: Maker) -> None:
     assert sorted(os.listdir(root / ".gpufleet")) == ["cudnn.json"]
     maker.add("cuda-12.9", state="absent")
     assert tree_digest(root, times=True) == before
+
+
+def test_a_file_that_goes_while_it_is_looked_at_is_no_fault(maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    maker.toolkit(artifacts=[maker.runtime()])
+    have = receipts.load(str(maker.root()))
+    assert have is not None
+    target = maker.base / "target"
+    target.mkdir()
+    assemble.carry(str(maker.root()), str(target), ["was-here"], have)
+    assert list(target.iterdir()) == []
+    walk = os.walk
+
+    def with_ghosts(top: str) -> t.Iterator[t.Any]:
+        for folder, folders, names in walk(top):
+            yield folder, folders, [*names, "was-here"]
+
+    monkeypatch.setattr(os, "walk", with_ghosts)
+    assert in_use._inodes(str(maker.root()), None)
