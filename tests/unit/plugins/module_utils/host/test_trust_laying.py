@@ -18,8 +18,10 @@ import pytest
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host import (
     add_cudnn,
+    assemble,
     exchange,
     fetch_share,
+    in_use,
     lock,
     ownership,
     places,
