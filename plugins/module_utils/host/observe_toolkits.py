@@ -248,7 +248,9 @@ def _parts(host: Host, root: str, libraries: list[str], includes: list[str], nam
     headers = [posixpath.join(folder, "cuda_runtime.h") for folder in [root + "/include", *includes]]
     parts = {"nvcc": host.presence(posixpath.join(root, "bin/nvcc")), "headers": _any(host, headers)}
     for stem in ("libcublas", "libcudart"):
-        found = any(name.startswith(stem + ".so") for name in names)
+        # A link that leads nowhere is no library.
+        called = [name for name in names if name.startswith(stem + ".so")]
+        found = any(host.presence(posixpath.join(folder, name)) is not False for name in called for folder in libraries)
         folders = libraries or [posixpath.join(root, "lib64")]
         parts[stem] = True if found else _any(host, [posixpath.join(folder, stem + ".so") for folder in folders])
     return parts

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.cuda.tests.support.image import Link, observe_image
+from ansible_collections.gpufleet.cuda.tests.support.image import Link, observe_image, toolkit_files
 
 NAMED = "/usr/local/cuda-12.9"
 
@@ -33,3 +33,10 @@ def test_what_is_no_toolkit_and_has_the_name_of_one(
     assert facts["toolkits"] == []
     assert facts["occupied"] == occupied
     assert [row["path"] for row in facts["broken_links"]] == broken
+
+
+def test_a_library_of_which_only_a_link_is_left_is_missing(tmp_path: Path) -> None:
+    files = toolkit_files(NAMED, release="12.9.1")
+    del files[NAMED + "/targets/x86_64-linux/lib/libcudart.so.12.9.127"]
+    [found] = observe_image(tmp_path, files)["toolkits"]
+    assert (found["missing"], found["complete"]) == (["libcudart"], False)
