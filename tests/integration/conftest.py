@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,6 +93,23 @@ def index(tiny: Path) -> Iterator[IndexServer]:
 def site(tmp_path: Path, index: IndexServer) -> Site:
     """A host whose index offers test-made wheels."""
     return Site(tmp_path, index)
+
+
+@pytest.fixture(scope="session")
+def laid(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root with one tree and its cuDNN, to copy."""
+    with IndexServer(tiny) as index:
+        site = Site(tmp_path_factory.mktemp("laid"), index)
+        site.ok("site", cuda_toolkits=[{"version": "13.3", "cudnn": "9.20", "components": ["cudart"]}])
+        return site.root
+
+
+@pytest.fixture
+def standing(site: Site, laid: Path) -> Site:
+    """A host on which that tree stands."""
+    site.root.rmdir()
+    subprocess.run(["cp", "-a", str(laid), str(site.root)], check=True)
+    return site
 
 
 @pytest.fixture(scope="session")
