@@ -69,9 +69,13 @@ def _commands(tree: Mapping[str, Any]) -> list[str]:
     return [
         "export CUDA_HOME=%s" % root,
         'export PATH=%s:"$PATH"' % shlex.quote("%s/bin" % tree["root"]),
-        # Quoted twice: nvcc hands words for the linker to a shell as they are.
-        "nvcc app.cu -o app%s -L%s -Xlinker -rpath=%s" % (flags, lib64, shlex.quote(lib64)),
+        "nvcc app.cu -o app%s -L%s -Xlinker -rpath=%s" % (flags, lib64, _for_linker(tree["root"])),
     ]
+
+
+def _for_linker(root: str) -> str:
+    """nvcc hands words for the linker to a shell of its own, in which a backslash (and no quote) keeps a blank."""
+    return shlex.quote("%s/lib64" % root.replace(" ", "\\ "))
 
 
 def _skipped(checks: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

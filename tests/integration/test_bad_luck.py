@@ -116,6 +116,13 @@ def test_a_folder_with_a_blank_and_a_slash_at_its_end(site: Site) -> None:
     assert sorted(path.name for path in root.iterdir()) == [".gpufleet"]
 
 
+@pytest.mark.online
+def test_the_real_compiler_links_in_a_folder_with_a_blank(real_site: Site) -> None:
+    entry = {"version": "13.3", "components": ["cudart", "nvcc"]}
+    done = real_site.ok("site", cuda_toolkits=[entry], cuda_root=str(real_site.folder / "my own root"))
+    assert "compiles, links and loads" in " ".join(done.output.split())
+
+
 def test_check_mode_of_every_playbook_changes_no_byte(standing: Site) -> None:
     before = standing.digest()
     for name in ("plan", "verify", "remove"):

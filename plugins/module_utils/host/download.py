@@ -138,8 +138,8 @@ def _open_source(artifact: t.Mapping[str, t.Any], path: str) -> int:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as exc:
         raise CudaError(
-            "Cannot read %s from %r on this host: %s. Let the host have that folder, or offer its files by an index that the host can "
-            "reach." % (artifact["name"], path, exc.strerror),
+            "Cannot read %s from %r on this host: %s. Let the host have that folder, or offer its files by an index "
+            "that the host can reach." % (artifact["name"], path, exc.strerror),
             reason="source-missing",
             url=path,
         ) from exc

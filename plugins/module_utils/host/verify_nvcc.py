@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-import shlex
 import shutil
 import tempfile
 import typing as t
@@ -151,8 +150,9 @@ def _build(host: Host, tree: Tree, folder: str, *, native: bool) -> _Built:
     cublas = host.is_file(tree.path("include/cublas_v2.h")) and host.exists(tree.path("lib64/libcublas.so"))
     program = posixpath.join(folder, "probe")
     argv = [tree.path("bin/nvcc"), "-o", program, posixpath.join(folder, "probe.cu"), "-cudart", "shared"]
-    # nvcc quotes folders for the shell that it starts, and leaves words for the linker as they are.
-    argv += ["-L" + tree.path("lib64"), "-Xlinker", "-rpath=" + shlex.quote(tree.path("lib64"))]
+    # nvcc quotes folders for the shell that it starts, and in words for the linker it leaves blanks as they are (tried).
+    rpath = "-rpath=" + tree.path("lib64").replace(" ", "\\ ")
+    argv += ["-L" + tree.path("lib64"), "-Xlinker", rpath]
     argv += ["-DWITH_CUBLAS", "-lcublas"] if cublas else []
     argv += ["-arch=native"] if native else []
     result = _nvcc(host, argv, folder)
