@@ -14,6 +14,9 @@ import typing as t
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host
 
+_SYSTEM_GIDS = 1000
+_USERS_GID = 100  # on some distributions every user is in this one
+
 
 class Writers(t.NamedTuple):
     """``uids`` are the owners other than root of all that leads to a file; ``open_at`` a place where yet others can write."""
@@ -122,7 +125,7 @@ def _shared(path: str, mode: int, gid: int, uid: int) -> bool:
 
 
 def _is_private(gid: int, uid: int) -> bool:
-    """Root's group, or the group that the user has alone (umask 002 goes with it)."""
+    """Root's group, the group that the user has alone (umask 002 goes with it), or a group of the system that nobody is in."""
     if gid == 0:
         return True
     try:
@@ -130,4 +133,14 @@ def _is_private(gid: int, uid: int) -> bool:
         owner = pwd.getpwuid(uid)
     except KeyError:
         return False
-    return owner.pw_gid == gid and group.gr_name == owner.pw_name and set(group.gr_mem) <= {owner.pw_name}
+    if set(group.gr_mem) - {owner.pw_name, "root"}:
+        return False
+    if owner.pw_gid == gid and group.gr_name == owner.pw_name:
+        return True
+    # Debian up to 11 gives /usr/local to the group staff, which is empty unless the administrator fills it.
+    return is_system_group(gid) and not any(user.pw_gid == gid and user.pw_uid not in (0, uid) for user in pwd.getpwall())
+
+
+def is_system_group(gid: int) -> bool:
+    """Whether a group is one of the system, which no user is in by default."""
+    return gid < _SYSTEM_GIDS and gid != _USERS_GID

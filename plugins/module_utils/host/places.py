@@ -15,12 +15,9 @@ import stat
 import typing as t
 
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.names import FOLDER, Place
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host.ownership import has_access_list
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host.ownership import has_access_list, is_system_group
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Entry, Host
 from ansible_collections.gpufleet.cuda.plugins.module_utils.read.errors import CudaError
-
-_SYSTEM_GIDS = 1000  # groups of the system, such as Debian's staff for /usr/local, are as good as root
-_USERS_GID = 100  # but on some distributions every user is in this one
 
 
 def place_of(root: str) -> Place:
@@ -94,7 +91,8 @@ def _check(folder: str, asked: str) -> None:
 
 
 def _is_users(gid: int) -> bool:
-    return (gid >= _SYSTEM_GIDS or gid == _USERS_GID) and gid not in (os.getegid(), *os.getgroups())
+    # Groups of the system, such as Debian's staff for /usr/local, are as good as root.
+    return not is_system_group(gid) and gid not in (os.getegid(), *os.getgroups())
 
 
 def refuse_mounts(root: str, mountinfo: str = "/proc/self/mountinfo") -> None:

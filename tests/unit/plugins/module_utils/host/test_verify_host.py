@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import platform
+import pwd
 
 import pytest
 
-from ansible_collections.gpufleet.cuda.plugins.module_utils.host import verify
+from ansible_collections.gpufleet.cuda.plugins.module_utils.host import ownership, verify
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.ownership import path_problem, tree_problem, writers
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.seam import Host, RootfsHost, Unreadable
 from ansible_collections.gpufleet.cuda.plugins.module_utils.host.verify_check import Check, Drift, Tree, listed
@@ -147,3 +149,22 @@ def test_the_owners_on_the_way_through_links_are_all_named(tmp_path) -> None:
     assert writers(Host(), str(tmp_path / "c")).open_at == str(tmp_path / "a")
     (tmp_path / "a").chmod(0o1777)
     assert writers(Host(), str(tmp_path / "c")).open_at is None
+
+
+@as_root
+@pytest.mark.parametrize(
+    ("members", "primary", "problem"),
+    [([], False, False), (["root"], False, False), (["mallory"], False, True), ([], True, True)],
+    ids=["empty", "root", "member", "primary"],
+)
+def test_a_group_of_the_system_counts_by_who_is_in_it(monkeypatch, tmp_path, members, primary, problem) -> None:
+    """Debian up to 11 has /usr/local as root:staff 2775; without members nobody but root can write there."""
+    gid = 50
+    base = tmp_path / "local"
+    base.mkdir()
+    os.chown(base, 0, gid)
+    base.chmod(0o2775)
+    monkeypatch.setattr(ownership.grp, "getgrgid", lambda _gid: grp.struct_group(("staff", "x", gid, members)))
+    mallory = pwd.struct_passwd(("mallory", "x", MALLORY, gid if primary else MALLORY, "", "/", "/bin/sh"))
+    monkeypatch.setattr(ownership.pwd, "getpwall", lambda: [pwd.getpwuid(0), mallory])
+    assert bool(path_problem(Host(), str(base))) is problem
