@@ -51,7 +51,7 @@ test-unit: setup-test ## unit tests (ARGS="-k name")
 	@$(python) -m pytest -q -n 2 tests/unit $(args)
 
 test-integration: setup-test ## tests that lay real trees under a temporary root
-	@$(python) -m pytest -q tests/integration $(args)
+	@$(python) -m pytest -q -n 2 tests/integration $(args)
 
 lint: setup-test ## ruff, mypy, yamllint, ansible-lint, changelog
 	@tools/lint.sh
