@@ -29,7 +29,7 @@ SAME: dict[str, list[str]] = {"added": [], "removed": [], "changed": []}
 
 
 def test_of_two_runs_at_once_one_waits_and_changes_nothing(site: Site) -> None:
-    done = [wire.finish(run) for run in [site.start("site", cuda_toolkits=ONE) for _ in range(2)]]
+    done = [wire.finish(run) for run in [site.start("site", cuda_toolkits=ONE) for _number in range(2)]]
     assert sorted(run.rc for run in done) == [0, 0], done[0].output + done[1].output
     assert sorted(run.count("changed") for run in done) == [0, 1]
 
@@ -94,7 +94,7 @@ def test_the_role_can_be_included_twice_in_one_play(site: Site) -> None:
     play.write_text("- hosts: all\n  gather_facts: false\n  tasks:\n%s    - ansible.builtin.debug: {msg: still here}\n" % roles)
     inventory = wire.write_inventory(site.folder / "inventory.json", {"here": site.variables})
     env = pip_env(site.index, retries=0)
-    runs = [wire.run_playbook(play, inventory, scratch=site.folder / "run", env=env) for _ in range(3)]
+    runs = [wire.run_playbook(play, inventory, scratch=site.folder / "run", env=env) for _number in range(3)]
     assert [run.rc for run in runs] == [0, 0, 0], runs[0].output
     assert site.trees() == ["cuda-11.8", "cuda-13.3"]
     assert all("still here" in run.output for run in runs)

@@ -42,9 +42,9 @@ def machine(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("kind", ["live", "image"])
 def test_answers_are_the_same(machine: Path, kind: str) -> None:
     prefix = "" if kind == "image" else str(machine)
-    hosts = [RootfsHost(str(machine)) if kind == "image" else Host() for _ in range(2)]
+    hosts = [RootfsHost(str(machine)) if kind == "image" else Host() for _round in range(2)]
     hosts[1].remember_folders()
-    for _ in range(2):
+    for _round in range(2):
         for path in ASKED:
             whole = "%s/%s" % (prefix, path)
             assert hosts[1].resolve(whole) == hosts[0].resolve(whole), path
