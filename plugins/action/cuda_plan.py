@@ -59,10 +59,9 @@ def plain(value: Any) -> Any:
 
 
 class ActionModule(ActionBase):
-    """Compares facts with a declaration; opens no connection to the host."""
+    """Compares facts with a declaration. Given facts it opens no connection to the host; told to observe, it asks once."""
 
     TRANSFERS_FILES = False
-    _requires_connection = False
     _supports_check_mode = True
     _supports_diff = True
 
@@ -72,17 +71,24 @@ class ActionModule(ActionBase):
         task_vars = task_vars or {}
         _validation, args = self.validate_argument_spec(  # type: ignore[no-untyped-call]
             argument_spec={
-                "facts": {"type": "dict", "required": True},
+                "facts": {"type": "dict"},
+                "observe": {"type": "dict"},
                 "declaration": {"type": "dict", "required": True},
                 "state": {"type": "str", "choices": ["present", "absent", "verified"], "default": "present"},
                 "remove": {"type": "list", "elements": "raw", "default": []},
                 "index_max_age": {"type": "int", "default": 3600},
                 "tables": {"type": "dict", "default": {}},
-            }
+            },
+            required_one_of=[["facts", "observe"]],
+            mutually_exclusive=[["facts", "observe"]],
         )
         # The raw arguments: validation would turn an unquoted 12.10 into text before it is judged.
         args["remove"] = self._task.args.get("remove")
-        facts = plain(self._task.args["facts"])
+        facts = plain(self._task.args.get("facts"))
+        if facts is None:
+            facts = self._observe(plain(self._task.args["observe"]), task_vars, result)
+        if facts is None:
+            return result
         declared = plain(self._task.args["declaration"])
         host = str(task_vars.get("inventory_hostname", "this host"))
         try:
@@ -91,6 +97,22 @@ class ActionModule(ActionBase):
         except CudaError as exc:
             raise AnsibleActionFail(str(exc), result={"reason": exc.reason, "findings": []}) from exc
         return self._report(finish(draft, answers, facts), facts, host, result)
+
+    def _observe(self, asked: dict[str, Any], task_vars: dict[str, Any], result: dict[str, Any]) -> dict[str, Any] | None:
+        """The facts, by one call of cuda_info; None when it failed, which ``result`` then says."""
+        # In one task with the plan: facts that are passed from task to task are templated for every host.
+        answer = self._execute_module(
+            module_name="gpufleet.cuda.cuda_info",
+            module_args={name: value for name, value in asked.items() if value is not None},
+            task_vars=task_vars,
+        )
+        if answer.get("failed") or "cuda" not in answer:
+            result.update(answer)
+            return None
+        if answer.get("warnings"):
+            result["warnings"] = answer["warnings"]
+        facts: dict[str, Any] = plain(answer["cuda"])
+        return facts
 
     def _draft(self, declared: dict[str, Any], facts: dict[str, Any], args: dict[str, Any], task_vars: dict[str, Any]) -> Draft:
         tables = load_tables(args["tables"])

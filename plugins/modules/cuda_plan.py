@@ -14,7 +14,7 @@ description:
   - Compares what M(gpufleet.cuda.cuda_info) found with what was declared, and lists actions and findings, each with its reason.
   - It is the only place where versions and methods are chosen and combinations are refused, and it refuses before anything is
     downloaded.
-  - Runs on the controller. On a host that is right it asks no package index and opens no connection.
+  - Decides on the controller. On a host that is right it asks no package index, and with O(facts) it opens no connection.
   - Exact files are resolved by the pip of the Python that runs Ansible, with the pip configuration of the user who runs it, once
     for all hosts of a run. Nothing is downloaded for that.
   - Lists named C(cuda_toolkits_*) and C(cuda_projects_*) among the variables of the host are joined to those in O(declaration).
@@ -40,8 +40,13 @@ options:
   facts:
     description:
       - What is, as returned by M(gpufleet.cuda.cuda_info) in RV(gpufleet.cuda.cuda_info#module:cuda).
+      - Either this or O(observe) is required.
     type: dict
-    required: true
+  observe:
+    description:
+      - Options of M(gpufleet.cuda.cuda_info), which is then asked first, in this same task. Options that are V(null) are left out.
+      - Saves a task, and the facts need not pass through variables.
+    type: dict
   declaration:
     description:
       - What is to be. The keys are the variables of the role P(gpufleet.cuda.cuda#role) without their prefix C(cuda_).
@@ -96,6 +101,17 @@ EXAMPLES = r"""
           cudnn: "9.28"
           profile: compile
   register: plan
+
+- name: Observe and plan in one task
+  gpufleet.cuda.cuda_plan:
+    observe:
+      roots:
+        - /usr/local
+    declaration:
+      accept_eula: true
+      method: wheel
+      toolkits:
+        - version: "13.3"
 
 - name: Plan the removal of one tree
   gpufleet.cuda.cuda_plan:

@@ -42,7 +42,7 @@ def plan_link(scene: Scene, trees: Sequence[Tree], removed: Collection[str], *, 
 
 
 def _remove(link: Mapping[str, Any], reason: str) -> Action:
-    return Action("remove_default", link["path"], reason, {"state": "absent", "path": link["path"]})
+    return Action("remove_default", link["path"], reason, {"state": "absent", "path": link["path"], "target": link["target"]})
 
 
 def _left_behind(link: Mapping[str, Any], reason: str) -> Finding:

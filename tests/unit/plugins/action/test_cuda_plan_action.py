@@ -137,6 +137,36 @@ def test_tables_of_the_user_are_read_and_mistakes_in_them_named(run: Run) -> Non
     assert caught.value.result["reason"] == "tables-invalid"
 
 
+def observing(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """Let the module answer; its calls are told."""
+    calls: list[dict[str, Any]] = []
+
+    def execute(_self: object, **kwargs: Any) -> dict[str, Any]:
+        calls.append({name: kwargs[name] for name in ("module_name", "module_args")})
+        return answer
+
+    monkeypatch.setattr(cuda_plan.ActionModule, "_execute_module", execute)
+    return calls
+
+
+def test_the_host_is_observed_once_in_the_same_task(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = observing(monkeypatch, {"changed": False, "cuda": facts(**RIGHT), "warnings": ["slow"]})
+    result = run({"observe": {"roots": ["/usr/local"], "state_dir": None}, "declaration": dict(WANT)})
+    assert calls == [{"module_name": "gpufleet.cuda.cuda_info", "module_args": {"roots": ["/usr/local"]}}]
+    assert (result["actions"], result["warnings"]) == ([], ["slow"])
+
+
+def test_a_host_that_cannot_be_observed_is_the_failure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    observing(monkeypatch, {"failed": True, "msg": "no Python there", "rc": 127})
+    result = run({"observe": {}, "declaration": dict(WANT)})
+    assert (result["failed"], result["msg"], "actions" in result) == (True, "no Python there", False)
+
+
+def test_facts_and_their_observation_are_not_both_given(run: Run) -> None:
+    with pytest.raises(AnsibleActionFail, match="mutually exclusive"):
+        run({"facts": facts(), "observe": {}, "declaration": dict(WANT)})
+
+
 @pytest.mark.parametrize("lacking", ["facts", "declaration"])
 def test_arguments_are_required(run: Run, lacking: str) -> None:
     args = {"facts": facts(), "declaration": dict(WANT)}
