@@ -44,7 +44,7 @@ options:
     type: dict
   observe:
     description:
-      - Options of M(gpufleet.cuda.cuda_info), which is then asked first, in this same task. Options that are V(null) are left out.
+      - Options of M(gpufleet.cuda.cuda_info), which is then asked first, in this same task. Those that are V(null) are left out.
       - Saves a task, and the facts need not pass through variables.
     type: dict
   declaration:
