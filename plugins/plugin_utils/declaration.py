@@ -30,14 +30,12 @@ _KEYS = (
     "default",
     "exclusive",
     "gate",
-    "ldconfig",
     "method",
     "profile",
     "projects",
     "require_driver",
     "root",
     "share",
-    "sources",
     "toolkits",
     "upgrade",
     "verify",
@@ -55,16 +53,14 @@ class Declaration:
     projects: tuple[ProjectRequest, ...] = ()
     method: str = "auto"
     profile: str | None = None
-    sources: tuple[str, ...] = ()
     root: str = "/usr/local"
     exclusive: bool = False
     gate: str = "enforce"
     when_in_use: str = "defer"
-    ldconfig: str = "none"
     verify: str = "auto"
     upgrade: bool = False
     require_driver: bool = False
-    share: str = "reflink"
+    share: str = "copy"
 
     def present(self) -> tuple[ToolkitRequest, ...]:
         """The toolkits that are wanted."""
@@ -95,16 +91,14 @@ def read_declaration(
         accept_eula=reader.boolean("accept_eula", default=False),
         method=reader.choice("method", METHODS, "auto"),
         profile=reader.choice("profile", ("runtime", "compile", "full"), None),
-        sources=reader.texts("sources"),
         root=reader.absolute("root") or "/usr/local",
         exclusive=reader.boolean("exclusive", default=False),
         gate=reader.choice("gate", ("enforce", "advise"), "enforce"),
         when_in_use=reader.choice("when_in_use", ("defer", "proceed"), "defer"),
-        ldconfig=reader.choice("ldconfig", ("none", "default"), "none"),
         verify=reader.choice("verify", ("auto", "always", "never"), "auto"),
         upgrade=reader.boolean("upgrade", default=False),
         require_driver=reader.boolean("require_driver", default=False),
-        share=reader.choice("share", ("copy", "reflink", "hardlink"), "reflink"),
+        share=reader.choice("share", ("copy", "reflink", "hardlink"), "copy"),
         default=_read_default(reader, mistakes),
     )
     toolkits = [

@@ -50,7 +50,6 @@ class InstalledToolkit:
     aliases: tuple[str, ...]
     missing: tuple[str, ...]
     disagree: tuple[str, ...]
-    is_complete: bool
     method: str | None
 
     @property
@@ -189,7 +188,6 @@ def _toolkit(row: Mapping[str, Any]) -> InstalledToolkit | None:
         aliases=_texts(row, "aliases"),
         missing=_texts(row, "missing"),
         disagree=_texts(row, "disagree"),
-        is_complete=row.get("complete") is True,
         method=_text(receipt, "method"),
     )
 

@@ -65,12 +65,6 @@ class Traces(t.NamedTuple):
     libcuda: list[Library]
     smi: str | None
 
-    @property
-    def something(self) -> bool:
-        """Whether there is any trace of an NVIDIA driver or GPU."""
-        driver = self.loaded or self.smi or self.nvml or self.libcuda or self.nodes
-        return bool(driver or nvidia_gpus(self.devices or []))
-
 
 def find_traces(host: Host) -> Traces:
     """Read /sys, /proc, /dev and the library folders."""

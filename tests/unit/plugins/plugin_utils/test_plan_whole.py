@@ -110,7 +110,7 @@ def test_arguments_are_complete() -> None:
         },
         "architecture": "x86_64",
         "when_in_use": "proceed",
-        "share": "reflink",
+        "share": "copy",
         "lock_timeout": 5,
     }
     assert (lay.download_bytes, lay.disk_bytes) == (2 * SIZE, 6 * SIZE)
